@@ -1,0 +1,3 @@
+//! Heliograph mirrors Apache Kafka clusters.
+
+pub mod model;

@@ -1,0 +1,3 @@
+//! The `heliograph` program.
+
+fn main() {}
