@@ -172,7 +172,8 @@ impl Watching {
 impl Cluster {
     fn ask<T: serde::de::DeserializeOwned>(&self, op: &'static str, mut args: Value) -> Result<T> {
         args["bootstrap"] = Value::String(self.bootstrap());
-        let what = args["topic"].as_str().or(args["group"].as_str()).unwrap_or("").to_owned();
+        let what =
+            args["topic"].as_str().or_else(|| args["group"].as_str()).unwrap_or("").to_owned();
         Agent::shared()?
             .call(op, args, ANSWER_WAIT)
             .with_context(|| format!("{op} {what} on cluster {}", self.name()))
@@ -329,6 +330,33 @@ impl Cluster {
                 ),
                 Some(_) => thread::sleep(Duration::from_millis(100)),
             }
+        }
+    }
+
+    /// Waits until the leader of a partition is as wanted, as one broker after the other tells it.
+    pub fn await_leader(
+        &self,
+        topic: &str,
+        partition: u32,
+        within: Duration,
+        wanted: impl Fn(i32) -> bool,
+    ) -> Result<i32> {
+        let begun = Instant::now();
+        loop {
+            let described = self.describe_topic(topic)?;
+            let partitions = described.map(|topic| topic.partitions).unwrap_or_default();
+            let found =
+                partitions.iter().find(|p| p.partition == partition).map_or(-1, |p| p.leader);
+            if found >= 0 && wanted(found) {
+                return Ok(found);
+            }
+            if begun.elapsed() > within {
+                bail!(
+                    "{topic}-{partition} on cluster {} is led by {found} after {within:?}, not as wanted",
+                    self.name()
+                );
+            }
+            thread::sleep(Duration::from_millis(50));
         }
     }
 

@@ -69,14 +69,23 @@ impl Agent {
         shared.clone().map_err(|error| anyhow!("the Java agent could not be started: {error}"))
     }
 
-    /// One more agent, for who needs two.
-    pub fn start() -> Result<Self> {
+    fn start() -> Result<Self> {
+        Self::start_on(Jvm::Agent { heap_mib: HEAP_MIB })
+    }
+
+    /// Runs `work` on an agent of its own that writes its class archive at its end.
+    pub(crate) fn train(work: impl FnOnce(&Self) -> Result<()>) -> Result<()> {
+        let agent = Self::start_on(Jvm::Training)?;
+        work(&agent)?;
+        agent.call::<Value>("leave", json!({}), ANSWER_WAIT)?;
+        locked(&agent.inner.child).wait(ANSWER_WAIT).map(drop)
+    }
+
+    fn start_on(jvm: Jvm) -> Result<Self> {
         let jar = install::agent_jar()?;
         let scratch = Scratch::new("agent")?;
-        // All processors and the best compiler: fills and comparisons are the long part of most tests.
         let class_path =
             format!("{}:{}", install::kafka(Version::CLIENTS)?.class_path(), jar.display());
-        let jvm = Jvm::Agent { heap_mib: HEAP_MIB };
         let command = java::command(
             "the Java agent",
             Version::CLIENTS,

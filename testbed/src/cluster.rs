@@ -196,6 +196,8 @@ fn quick(nodes: usize) -> Properties {
     put(&mut all, "log.retention.check.interval.ms", "500");
     put(&mut all, "log.initial.task.delay.ms", "500");
     put(&mut all, "log.segment.delete.delay.ms", "1000");
+    // Records may be dated as a test likes; by default, retention would delete the old ones at once.
+    put(&mut all, "log.retention.ms", "-1");
     // A transaction whose producer died is aborted within seconds of its own time-out.
     put(&mut all, "transaction.abort.timed.out.transaction.cleanup.interval.ms", "1000");
     all

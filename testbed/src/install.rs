@@ -88,21 +88,24 @@ fn fetch(version: Version, dir: &Path) -> Result<()> {
 
 /// The agent's jar, compiled from the sources as they are now.
 pub fn agent_jar() -> Result<PathBuf> {
-    let sources = agent_sources()?;
-    let mut hasher = DefaultHasher::new();
-    for source in &sources {
-        fs::read(source)?.hash(&mut hasher);
-    }
-    let name = format!("{:016x}", hasher.finish());
-    let dir = cache().join("agent").join(name);
+    let dir = agent_dir()?;
     if !dir.exists() {
         let kafka = kafka(Version::CLIENTS)?;
         let _lock = lock()?;
         if !dir.exists() {
-            compile_agent(&kafka, &sources, &dir)?;
+            compile_agent(&kafka, &agent_sources()?, &dir)?;
         }
     }
     Ok(dir.join("agent.jar"))
+}
+
+/// The folder of the agent that belongs to the sources as they are now.
+pub(crate) fn agent_dir() -> Result<PathBuf> {
+    let mut hasher = DefaultHasher::new();
+    for source in agent_sources()? {
+        fs::read(source)?.hash(&mut hasher);
+    }
+    Ok(cache().join("agent").join(format!("{:016x}", hasher.finish())))
 }
 
 fn agent_sources() -> Result<Vec<PathBuf>> {

@@ -1,6 +1,6 @@
 //! How a JVM of the test bed is started: class path, flags, logging, class archive.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 
@@ -15,6 +15,8 @@ pub enum Jvm {
     Functional { heap_mib: u32 },
     /// For the agent: the best compiler and all processors, since fills and comparisons are long, and an archive.
     Agent { heap_mib: u32 },
+    /// Writes the class archive of its program when it ends in an orderly way; `setup` does that once.
+    Training,
     /// As fast as Kafka's own start scripts make it, for measuring.
     Measured { heap_mib: u32 },
 }
@@ -29,6 +31,9 @@ impl Jvm {
                 (heap_mib, &["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"])
             }
             Self::Agent { heap_mib } => (heap_mib, &["-XX:+UseParallelGC", "-Xshare:auto"]),
+            Self::Training => {
+                (384, &["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"])
+            }
             // What `kafka-run-class.sh` of 4.3.1 passes, and no archive: users have none.
             Self::Measured { heap_mib } => (
                 heap_mib,
@@ -67,8 +72,17 @@ impl Archive {
         }
     }
 
-    pub(crate) fn path(self, cache: &Path, version: Version) -> PathBuf {
-        cache.join("archives").join(format!("{}-{version}.jsa", self.name()))
+    pub(crate) fn path(self, version: Version) -> PathBuf {
+        // The agent's goes with its jar: an archive of another jar would be of no use.
+        if let (Self::Agent, Ok(dir)) = (self, install::agent_dir()) {
+            return dir.join("agent.jsa");
+        }
+        install::cache().join("archives").join(format!("{}-{version}.jsa", self.name()))
+    }
+
+    /// Where a training run writes it; `setup` gives it its name.
+    pub(crate) fn partial_path(self, version: Version) -> PathBuf {
+        install::cache().join(format!("partial-archives/{}-{version}.jsa", self.name()))
     }
 }
 
@@ -83,33 +97,26 @@ pub fn command(
 ) -> Result<Spawn> {
     let kafka = install::kafka(version)?;
     let java = install::java_dir();
-    let archive = archive.path(&install::cache(), version);
     let mut flags = jvm.flags();
-    if !matches!(jvm, Jvm::Measured { .. }) && archive.exists() {
-        flags.push(format!("-XX:SharedArchiveFile={}", archive.display()));
+    match jvm {
+        Jvm::Measured { .. } => {}
+        Jvm::Training => {
+            flags.push(format!(
+                "-XX:ArchiveClassesAtExit={}",
+                archive.partial_path(version).display()
+            ));
+        }
+        Jvm::Functional { .. } | Jvm::Agent { .. } => {
+            let path = archive.path(version);
+            if path.exists() {
+                flags.push(format!("-XX:SharedArchiveFile={}", path.display()));
+            }
+        }
     }
     Ok(Spawn::new(name, "java", log)
         // In the environment rather than in the arguments: `ps` stays readable, and no shell sees a star.
         .env("CLASSPATH", kafka.class_path())
         .args(flags)
-        .arg(format!("-Dlog4j2.configurationFile={}", java.join("log4j2.properties").display()))
-        .arg(format!("-Dlog4j.configuration=file:{}", java.join("log4j.properties").display()))
-        .arg(class))
-}
-
-/// As [`command`], but the JVM writes its class archive to `into` when it ends in an orderly way.
-pub(crate) fn training(
-    version: Version,
-    class: &str,
-    into: &Path,
-    log: impl Into<PathBuf>,
-) -> Result<Spawn> {
-    let kafka = install::kafka(version)?;
-    let java = install::java_dir();
-    Ok(Spawn::new(format!("the {version} class archive run"), "java", log)
-        .env("CLASSPATH", kafka.class_path())
-        .arg(format!("-XX:ArchiveClassesAtExit={}", into.display()))
-        .args(Jvm::Functional { heap_mib: 384 }.flags())
         .arg(format!("-Dlog4j2.configurationFile={}", java.join("log4j2.properties").display()))
         .arg(format!("-Dlog4j.configuration=file:{}", java.join("log4j.properties").display()))
         .arg(class))

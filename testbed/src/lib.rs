@@ -21,20 +21,21 @@
 
 pub mod admin;
 pub mod agent;
-//TODO pub mod bench;
+pub mod bench;
 pub mod cluster;
 pub mod compare;
-//TODO pub mod demo;
+pub mod demo;
 pub mod fill;
-//TODO pub mod flow;
+pub mod flow;
 pub mod install;
 pub mod java;
-//TODO pub mod mirror;
-//TODO pub mod mm2;
+mod metadata;
+pub mod mirror;
+pub mod mm2;
 pub mod node;
 pub mod ports;
 pub mod process;
-//TODO pub mod relay;
+pub mod relay;
 pub mod scratch;
-//TODO pub mod setup;
+pub mod setup;
 pub mod version;

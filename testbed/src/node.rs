@@ -1,9 +1,8 @@
 //! One broker: its settings, its process, and whether it answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,6 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::install;
 use crate::java::{self, Archive, Jvm};
+use crate::metadata;
 use crate::process::{Child, Exit, Usage};
 use crate::scratch::DATA;
 use crate::version::Version;
@@ -22,11 +22,16 @@ pub(crate) const START_WAIT: Duration = Duration::from_secs(90);
 /// An orderly stop moves leaders and writes snapshots; what takes longer is killed.
 pub(crate) const STOP_WAIT: Duration = Duration::from_secs(60);
 
+/// A crashed broker's entry in ZooKeeper lives as long as its session (6 s, see `cluster`); a successor that comes
+/// earlier finds it, and ends.
+const ZOOKEEPER_FORGETS: Duration = Duration::from_millis(7_500);
+
+/// How long a restarted node may take to show the topics whose partitions it holds, once it shows the brokers. Not an
+/// error after that: they may have been deleted while it was down.
+const TOPICS_WAIT: Duration = Duration::from_secs(10);
+
 /// Between two questions to a broker that is starting.
 const POLL: Duration = Duration::from_millis(50);
-
-/// For one question to a broker that may just be starting.
-const ANSWER_WAIT: Duration = Duration::from_secs(2);
 
 /// Properties of a node, by key; what a test sets overrides what the cluster chose.
 pub type Properties = BTreeMap<String, String>;
@@ -40,6 +45,7 @@ pub struct Node {
     jvm: Jvm,
     dir: PathBuf,
     child: Option<Child>,
+    crashed: Option<Instant>,
 }
 
 impl Node {
@@ -55,14 +61,14 @@ impl Node {
     ) -> Result<Self> {
         let dir = cluster_dir.to_path_buf();
         let data = dir.join(DATA).join(format!("node-{number}"));
-        properties.entry("log.dirs".into()).or_insert(data.display().to_string());
+        properties.entry("log.dirs".into()).or_insert_with(|| data.display().to_string());
         if version.is_kraft() {
             format(version, &data, number, cluster_id)?;
         }
         let text: String =
             properties.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
         fs::write(dir.join(format!("node-{number}.properties")), text)?;
-        Ok(Self { number, port, version, jvm, dir, child: None })
+        Ok(Self { number, port, version, jvm, dir, child: None, crashed: None })
     }
 
     pub fn number(&self) -> usize {
@@ -107,6 +113,11 @@ impl Node {
         if self.is_running() {
             bail!("node {} is running already (pid {:?})", self.number, self.pid());
         }
+        if let Some(crashed) = self.crashed.take()
+            && !self.version.is_kraft()
+        {
+            thread::sleep(ZOOKEEPER_FORGETS.saturating_sub(crashed.elapsed()));
+        }
         let name = format!("node {} of {}", self.number, self.dir.display());
         let properties = self.dir.join(format!("node-{}.properties", self.number));
         let command = java::command(
@@ -121,19 +132,27 @@ impl Node {
         Ok(())
     }
 
-    /// Waits until this node's own metadata answer shows `brokers` brokers and a controller.
+    /// Waits until this node's own metadata answer shows `brokers` brokers, a controller, and the topics whose
+    /// partitions it holds.
     pub(crate) fn await_answer(&mut self, brokers: usize) -> Result<()> {
+        let held = self.topics_held()?;
         let begun = Instant::now();
+        let mut complete_but_topics: Option<Instant> = None;
         let mut last = String::from("no attempt was made");
         while begun.elapsed() < START_WAIT {
             match &mut self.child {
                 Some(child) => child.must_be_running()?,
                 None => bail!("node {} has not been started", self.number),
             }
-            match brokers_seen_by(self.port) {
-                Ok(seen) if seen >= brokers => return Ok(()),
-                Ok(seen) => last = format!("its metadata shows {seen} of {brokers} brokers"),
-                Err(error) => last = error.to_string(),
+            match metadata::ask(self.port) {
+                Ok(seen) if seen.brokers >= brokers && seen.has_controller => {
+                    let since = complete_but_topics.get_or_insert_with(Instant::now);
+                    if held.is_subset(&seen.topics) || since.elapsed() > TOPICS_WAIT {
+                        return Ok(());
+                    }
+                }
+                Ok(seen) => last = format!("its metadata shows {seen:?}, wanted {brokers} brokers"),
+                Err(error) => last = format!("{error:#}"),
             }
             thread::sleep(POLL);
         }
@@ -144,6 +163,23 @@ impl Node {
             self.log().display(),
             crate::process::tail(&self.log(), 30)
         )
+    }
+
+    /// Topics with a partition folder on this node's disk.
+    fn topics_held(&self) -> Result<BTreeSet<String>> {
+        let data = self.dir.join(DATA).join(format!("node-{}", self.number));
+        let mut topics = BTreeSet::new();
+        // A new ZooKeeper node has no folder yet.
+        for entry in fs::read_dir(&data).into_iter().flatten() {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if let Some((topic, partition)) = name.rsplit_once('-')
+                && partition.parse::<u32>().is_ok()
+                && topic != "__cluster_metadata"
+            {
+                topics.insert(topic.to_owned());
+            }
+        }
+        Ok(topics)
     }
 
     /// SIGTERM; if that does not end it in [`STOP_WAIT`], an error, and SIGKILL.
@@ -164,7 +200,10 @@ impl Node {
     /// SIGKILL, as a crash.
     pub(crate) fn kill9(&mut self) -> Result<()> {
         match self.child.take() {
-            Some(mut child) => child.kill9(),
+            Some(mut child) => {
+                self.crashed = Some(Instant::now());
+                child.kill9()
+            }
             None => Ok(()),
         }
     }
@@ -198,59 +237,6 @@ pub(crate) fn random_uuid() -> Result<String> {
         text.push(char::from(LETTERS[usize::from(letter)]));
     }
     Ok(text)
-}
-
-/// Asks the broker on `port` for its brokers (Metadata version 1, no topics): no JVM, no client that remembers.
-fn brokers_seen_by(port: u16) -> Result<usize> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let mut socket = TcpStream::connect_timeout(&address, ANSWER_WAIT)?;
-    socket.set_read_timeout(Some(ANSWER_WAIT))?;
-    socket.set_write_timeout(Some(ANSWER_WAIT))?;
-
-    const METADATA: i16 = 3;
-    let mut request = Vec::new();
-    request.extend(METADATA.to_be_bytes());
-    request.extend(1_i16.to_be_bytes()); // version
-    request.extend(1_i32.to_be_bytes()); // correlation id
-    request.extend((-1_i16).to_be_bytes()); // client id: null
-    request.extend(0_i32.to_be_bytes()); // topics: none
-    let length = u32::try_from(request.len())?;
-    socket.write_all(&[&length.to_be_bytes()[..], &request].concat())?;
-
-    let mut length = [0_u8; 4];
-    socket.read_exact(&mut length)?;
-    let length = u32::from_be_bytes(length);
-    if length > 1 << 20 {
-        bail!("port {port} answers with {length} bytes: not a Kafka broker");
-    }
-    let mut body = vec![0_u8; usize::try_from(length)?];
-    socket.read_exact(&mut body)?;
-    Ok(brokers_with_controller(&body)?)
-}
-
-/// The number of brokers in a Metadata v1 answer; none while there is no controller.
-fn brokers_with_controller(body: &[u8]) -> io::Result<usize> {
-    let short = || io::Error::new(io::ErrorKind::UnexpectedEof, "short metadata answer");
-    let mut rest = body.get(4..).ok_or_else(short)?;
-    let mut take = |count: usize| -> io::Result<&[u8]> {
-        let (head, tail) = rest.split_at_checked(count).ok_or_else(short)?;
-        rest = tail;
-        Ok(head)
-    };
-    let int = |bytes: &[u8]| bytes.iter().fold(0_u32, |all, byte| all << 8 | u32::from(*byte));
-
-    let brokers = int(take(4)?) as usize;
-    for _ in 0..brokers {
-        take(4)?;
-        let host = int(take(2)?) as usize;
-        take(host + 4)?;
-        let rack = int(take(2)?) as usize;
-        if rack != 0xffff {
-            take(rack)?;
-        }
-    }
-    let no_controller = int(take(4)?) == u32::MAX;
-    Ok(if no_controller { 0 } else { brokers })
 }
 
 #[cfg(test)]

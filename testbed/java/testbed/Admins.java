@@ -253,6 +253,15 @@ final class Admins {
                 throw new IllegalStateException("no preferred leader for " + entry.getKey(), error);
             }
         }
+        // The controller has decided; the broker that answers our next question learns of it a moment later.
+        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(LEADERS_WAIT_MS);
+        while (!get(admin.describeTopics(List.of(topic)).allTopicNames()).get(topic).partitions().stream()
+                .allMatch(info -> info.leader() != null && info.leader().id() == info.replicas().get(0).id())) {
+            if (System.nanoTime() > deadline) {
+                throw new TimeoutException("topic " + topic + " is not led by its first replicas " + LEADERS_WAIT_MS + " ms after the election");
+            }
+            Thread.sleep(20);
+        }
         return Agent.JSON.createObjectNode();
     }
 
