@@ -10,6 +10,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
@@ -22,6 +24,7 @@ use crate::flow::FlowFile;
 use crate::java::Jvm;
 use crate::mirror::{self, Mirror, Program};
 use crate::mm2;
+use crate::process::usage_of;
 use crate::relay;
 use crate::version::Version;
 
@@ -34,6 +37,12 @@ const BROKER_JVM: Jvm = Jvm::Measured { heap_mib: 1_024 };
 const COPY_WAIT: Duration = Duration::from_secs(900);
 
 const STOP_WAIT: Duration = Duration::from_secs(60);
+
+/// The relay moves at least this much.
+const RELAY_BYTES: u64 = 4 << 30;
+
+/// How often a mirror's CPU time is noted, to tell starting from copying.
+const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 
 const GIB: f64 = 1_073_741_824.0;
 
@@ -154,6 +163,8 @@ struct Row {
     data: Data,
     tool: Tool,
     cpu_seconds: f64,
+    /// Of these, until the first record was there.
+    cpu_seconds_before: f64,
     peak_rss_bytes: u64,
     first_seconds: f64,
     total_seconds: f64,
@@ -208,14 +219,17 @@ fn filled_source(shape: Shape, quick: bool) -> Result<(Cluster, Data)> {
 }
 
 fn relay_row(data: Data, options: &Options) -> Result<Row> {
-    let relayed = relay::measure(&options.program, data.stored_bytes)?;
+    // CPU time is counted in hundredths of a second: enough bytes for a hundred of them, scaled back.
+    let times = RELAY_BYTES.div_ceil(data.stored_bytes.max(1)).max(1);
+    let relayed = relay::measure(&options.program, data.stored_bytes * times)?;
     Ok(Row {
         data,
         tool: Tool::Relay,
-        cpu_seconds: relayed.usage.cpu_seconds,
+        cpu_seconds: relayed.usage.cpu_seconds / as_f64(times),
+        cpu_seconds_before: 0.0,
         peak_rss_bytes: relayed.usage.peak_rss_bytes,
         first_seconds: relayed.first.as_secs_f64(),
-        total_seconds: relayed.elapsed.as_secs_f64(),
+        total_seconds: relayed.elapsed.as_secs_f64() / as_f64(times),
         verdict: "-",
     })
 }
@@ -236,7 +250,11 @@ fn mirror_row(
 
     let started = now_us();
     mirror.launch()?;
+    let pid = mirror.pid().context("the mirror has no pid")?;
+    let (stop, samples) = sample(pid);
     let seen = watch.seen()?;
+    drop(stop);
+    let samples = samples.join().unwrap_or_default();
     let usage = mirror.usage().with_context(|| mirror.last_words())?;
     if seen.done_at_us == 0 {
         bail!(
@@ -262,11 +280,30 @@ fn mirror_row(
         data,
         tool,
         cpu_seconds: usage.cpu_seconds,
+        cpu_seconds_before: samples
+            .iter()
+            .rev()
+            .find(|(at, _)| *at <= seen.first_at_us)
+            .map_or(0.0, |(_, cpu)| *cpu),
         peak_rss_bytes: usage.peak_rss_bytes,
         first_seconds: seconds_between(started, seen.first_at_us),
         total_seconds: seconds_between(started, seen.done_at_us),
         verdict,
     })
+}
+
+/// CPU seconds of a process at moments, until the sender is dropped.
+fn sample(pid: u32) -> (mpsc::Sender<()>, thread::JoinHandle<Vec<(u64, f64)>>) {
+    let (stop, stopped) = mpsc::channel::<()>();
+    let samples = thread::spawn(move || {
+        let mut samples = Vec::new();
+        while stopped.recv_timeout(SAMPLE_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
+            let Ok(usage) = usage_of(pid) else { break };
+            samples.push((now_us(), usage.cpu_seconds));
+        }
+        samples
+    });
+    (stop, samples)
 }
 
 fn now_us() -> u64 {
@@ -283,10 +320,11 @@ fn as_f64(count: u64) -> f64 {
     count.to_string().parse().unwrap_or(f64::NAN)
 }
 
-const HEADINGS: [&str; 11] = [
+const HEADINGS: [&str; 12] = [
     "data",
     "tool",
     "CPU s/GiB stored",
+    "after 1st record",
     "CPU s/GiB payload",
     "MB/s",
     "MB/s after 1st",
@@ -298,7 +336,7 @@ const HEADINGS: [&str; 11] = [
 ];
 
 impl Row {
-    fn cells(&self) -> [String; 11] {
+    fn cells(&self) -> [String; 12] {
         let stored = as_f64(self.data.stored_bytes);
         let payload = as_f64(self.data.payload_bytes);
         let copying = (self.total_seconds - self.first_seconds).max(1e-6);
@@ -306,6 +344,7 @@ impl Row {
             self.data.shape.to_string(),
             self.tool.name().to_owned(),
             format!("{:.2}", self.cpu_seconds / (stored / GIB)),
+            format!("{:.2}", (self.cpu_seconds - self.cpu_seconds_before) / (stored / GIB)),
             format!("{:.2}", self.cpu_seconds / (payload / GIB)),
             format!("{:.0}", stored / 1e6 / self.total_seconds),
             format!("{:.0}", stored / 1e6 / copying),
@@ -329,7 +368,7 @@ impl Row {
 }
 
 fn print_table(rows: &[Row]) {
-    let cells: Vec<[String; 11]> = rows.iter().map(Row::cells).collect();
+    let cells: Vec<[String; 12]> = rows.iter().map(Row::cells).collect();
     let mut widths = HEADINGS.map(str::len);
     for row in &cells {
         for (width, cell) in widths.iter_mut().zip(row) {

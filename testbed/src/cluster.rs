@@ -87,6 +87,17 @@ impl ClusterSpec {
         Ok(cluster)
     }
 
+    /// Starts two clusters at the same time: a source and a target.
+    pub fn start_both(source: Self, target: Self) -> Result<(Cluster, Cluster)> {
+        let mut source = source.named("source").prepare()?;
+        let mut target = target.named("target").prepare()?;
+        source.launch()?;
+        target.launch()?;
+        source.await_answers()?;
+        target.await_answers()?;
+        Ok((source, target))
+    }
+
     fn prepare(self) -> Result<Cluster> {
         let scratch = Scratch::new(&format!("{}-{}", self.name, self.version))?;
         let cluster_id = random_uuid()?;
@@ -238,6 +249,14 @@ impl Cluster {
         ClusterSpec::new(Version::V4_3_1).start()
     }
 
+    /// A source and a target, one node of the current version each.
+    pub fn pair() -> Result<(Self, Self)> {
+        ClusterSpec::start_both(
+            ClusterSpec::new(Version::V4_3_1),
+            ClusterSpec::new(Version::V4_3_1),
+        )
+    }
+
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -282,6 +301,11 @@ impl Cluster {
 
     /// Starts what is not running and waits until every node sees all brokers.
     pub fn start(&mut self) -> Result<()> {
+        self.launch()?;
+        self.await_answers()
+    }
+
+    fn launch(&mut self) -> Result<()> {
         if let Some(zookeeper) = &mut self.zookeeper {
             zookeeper.start()?;
         }
@@ -290,6 +314,10 @@ impl Cluster {
                 node.launch()?;
             }
         }
+        Ok(())
+    }
+
+    fn await_answers(&mut self) -> Result<()> {
         let count = self.nodes.len();
         self.nodes.iter_mut().try_for_each(|node| node.await_answer(count))
     }

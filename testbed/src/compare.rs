@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::admin::millis;
 use crate::agent::Agent;
 use crate::cluster::Cluster;
+use crate::mirror::Mirror;
 
 /// Reading both sides of 10 million records takes less than a minute; this is what a loaded machine may need on top
 /// of the time the target was given to catch up.
@@ -97,6 +98,11 @@ impl Comparison {
         Agent::shared()?
             .call("compare", self, within)
             .with_context(|| format!("comparing {} with {}", self.source_topic, self.target_topic))
+    }
+
+    /// As [`Comparison::must_be_same`]; a failure also shows the mirror's last words.
+    pub fn must_be_copied_by(&self, mirror: &Mirror) -> Result<Verdict> {
+        self.must_be_same().with_context(|| mirror.last_words())
     }
 
     /// Runs, and fails with the whole verdict unless it is "same".

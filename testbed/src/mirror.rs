@@ -35,6 +35,15 @@ pub enum Program {
 impl Program {
     pub const MM2: Self = Self::Mm2(Jvm::Functional { heap_mib: 384 });
 
+    /// Heliograph; or MirrorMaker 2 with `TESTBED_MIRROR=mm2`, which tells whether a test is right where both do the
+    /// same.
+    pub fn under_test() -> Self {
+        match std::env::var("TESTBED_MIRROR").as_deref() {
+            Ok("mm2") => Self::MM2,
+            _ => Self::Heliograph,
+        }
+    }
+
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Heliograph => "heliograph",
@@ -56,6 +65,11 @@ pub struct Mirror {
 }
 
 impl Mirror {
+    /// Starts the program under test on `flow`.
+    pub fn under_test(flow: &FlowFile) -> Result<Self> {
+        Self::start(Program::under_test(), flow)
+    }
+
     /// Starts Heliograph on `flow`.
     pub fn heliograph(flow: &FlowFile) -> Result<Self> {
         Self::start(Program::Heliograph, flow)
