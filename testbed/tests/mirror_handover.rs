@@ -1,7 +1,5 @@
 //! Heliograph goes on where MirrorMaker 2 stopped, and the other way round, on the same file: each record once.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in its helpers")]
-
 use std::time::Duration;
 
 use testbed::admin::Topic;
