@@ -11,7 +11,7 @@
 //! | the judge: is the target the source, record by record | [`compare`] |
 //! | the programs under test, on one and the same properties file | [`flow`], [`mirror`], [`mm2`] |
 //! | the physical floor | [`relay`] |
-//! | commands | [`setup`], [`bench`], [`demo`] |
+//! | commands | [`setup`], [`mod@bench`], [`demo`] |
 //!
 //! Everything is blocking; every wait has a bound. Loads go to the loopback interface only.
 #![expect(
