@@ -1,3 +1,5 @@
 //! Heliograph mirrors Apache Kafka clusters.
 
+pub mod batch;
 pub mod model;
+pub mod wire;
