@@ -1,5 +1,6 @@
 //! Heliograph mirrors Apache Kafka clusters.
 
 pub mod batch;
+pub mod client;
 pub mod model;
 pub mod wire;

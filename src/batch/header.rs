@@ -81,7 +81,11 @@ impl Attributes {
     pub(super) const CONTROL: u16 = 0b0010_0000;
     pub(super) const DELETE_HORIZON: u16 = 0b0100_0000;
     /// Bits that have a meaning today; a batch with others is not understood.
-    pub(super) const KNOWN: u16 = 0b0111_1111;
+    pub(super) const KNOWN: u16 = Self::CODEC
+        | Self::LOG_APPEND_TIME
+        | Self::TRANSACTIONAL
+        | Self::CONTROL
+        | Self::DELETE_HORIZON;
 
     /// How the records are compressed; `None` for a number without meaning.
     #[must_use]

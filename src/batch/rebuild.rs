@@ -154,7 +154,10 @@ mod tests {
     #[test]
     fn a_record_that_is_too_large_alone_is_named() {
         let error = rebuild(&batch(Codec::None, 3), Offset(0), 150).unwrap_err();
-        assert!(matches!(error, RebuildError::RecordTooLarge { offset: Offset(50), .. }), "{error}");
+        assert!(
+            matches!(error, RebuildError::RecordTooLarge { offset: Offset(50), .. }),
+            "{error}"
+        );
     }
 
     #[test]

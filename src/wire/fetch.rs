@@ -5,7 +5,9 @@ use bytes::Bytes;
 use super::bounded::Writer;
 use super::frame::OutFrame;
 use super::{Api, ErrorCode, Malformed, Reader};
-use crate::model::{AbortedTransaction, LeaderEpoch, NodeId, Offset, PartitionIndex, TopicId, TopicName};
+use crate::model::{
+    AbortedTransaction, LeaderEpoch, NodeId, Offset, PartitionIndex, TopicId, TopicName,
+};
 
 /// First version that names topics by id only (KIP-516).
 const TOPIC_IDS_FROM: i16 = 13;

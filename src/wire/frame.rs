@@ -22,7 +22,9 @@ pub const UNTRUSTED_FRAME_BYTES_MAX: usize = 512 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// The peer speaks TLS on this port.
-    #[error("it answered with a TLS alert, not with Kafka; this listener looks like SSL or SASL_SSL")]
+    #[error(
+        "it answered with a TLS alert, not with Kafka; this listener looks like SSL or SASL_SSL"
+    )]
     TlsAlert,
     /// The peer speaks HTTP on this port.
     #[error("it answered with HTTP, not with Kafka")]

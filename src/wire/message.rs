@@ -1,11 +1,44 @@
 //! Every other message, through `kafka-protocol` and one pair of functions.
 
 use bytes::{Bytes, BytesMut};
-use kafka_protocol::protocol::{Decodable, Request};
+use kafka_protocol::messages::{
+    CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse,
+    DescribeConfigsRequest, DescribeConfigsResponse, InitProducerIdRequest, InitProducerIdResponse,
+    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse,
+    OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
+};
+use kafka_protocol::protocol::{Decodable, Encodable};
 
 use super::frame::OutFrame;
 use super::shape::prove;
 use super::{Api, Malformed, Reader};
+
+/// A request that goes through `kafka-protocol`, and what answers it.
+pub trait Call: Encodable {
+    /// Which API it belongs to.
+    const API: Api;
+    /// Its answer.
+    type Answer: Decodable;
+}
+
+macro_rules! calls {
+    ($($request:ident => $answer:ident: $api:ident,)*) => {$(
+        impl Call for $request {
+            const API: Api = Api::$api;
+            type Answer = $answer;
+        }
+    )*};
+}
+
+calls! {
+    CreatePartitionsRequest => CreatePartitionsResponse: CreatePartitions,
+    CreateTopicsRequest => CreateTopicsResponse: CreateTopics,
+    DescribeConfigsRequest => DescribeConfigsResponse: DescribeConfigs,
+    InitProducerIdRequest => InitProducerIdResponse: InitProducerId,
+    ListOffsetsRequest => ListOffsetsResponse: ListOffsets,
+    MetadataRequest => MetadataResponse: Metadata,
+    OffsetForLeaderEpochRequest => OffsetForLeaderEpochResponse: OffsetForLeaderEpoch,
+}
 
 /// Splits an answer into correlation id and body.
 ///
@@ -26,16 +59,10 @@ pub fn split_header(api: Api, version: i16, frame: &Bytes) -> Result<Bytes, Malf
 /// # Errors
 ///
 /// The codec's own words if a field is set that `version` does not have: a mistake of ours.
-pub fn encode<R: Request>(
-    api: Api,
-    version: i16,
-    client_id: &str,
-    request: &R,
-) -> Result<OutFrame, String> {
-    debug_assert_eq!(api.key(), R::KEY, "the request belongs to {api}");
+pub fn encode<C: Call>(version: i16, client_id: &str, request: &C) -> Result<OutFrame, String> {
     let mut body = BytesMut::new();
     request.encode(&mut body, version).map_err(|error| format!("{error:#}"))?;
-    let mut frame = OutFrame::new(api, version, client_id, body.len());
+    let mut frame = OutFrame::new(C::API, version, client_id, body.len());
     frame.small().extend_from_slice(&body);
     Ok(frame.seal())
 }

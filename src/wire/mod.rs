@@ -22,12 +22,8 @@ pub mod message;
 pub use api::Api;
 pub use bounded::{Malformed, Reader};
 pub use error_code::{ErrorCode, Verdict, verdict};
-pub use frame::{
-    FRAME_BYTES_MAX, FrameError, OutFrame, UNTRUSTED_FRAME_BYTES_MAX, frame_length,
-};
+pub use frame::{FRAME_BYTES_MAX, FrameError, OutFrame, UNTRUSTED_FRAME_BYTES_MAX, frame_length};
 pub use handshake::{Handshake, HandshakeError, HandshakeStep};
-pub use produce::{
-    PartitionAnswer, PartitionBatch, ProduceAnswer, decode_produce, encode_produce,
-};
+pub use produce::{PartitionAnswer, PartitionBatch, ProduceAnswer, decode_produce, encode_produce};
 pub use session::{Fate, PeerFault, Session, Ticket};
 pub use versions::{NoVersion, Versions};

@@ -87,10 +87,7 @@ const CREATE_TOPICS: &[Field] = &[
         since(1, Text),
         since(5, I32),
         since(5, I16),
-        since(
-            5,
-            Array(&[always(Text), always(Text), always(I8), always(I8), always(I8)]),
-        ),
+        since(5, Array(&[always(Text), always(Text), always(I8), always(I8), always(I8)])),
     ])),
 ];
 

@@ -42,7 +42,17 @@ impl Versions {
     ///
     /// [`NoVersion`] if there is none.
     pub fn choose(&self, api: Api) -> Result<i16, NoVersion> {
+        self.choose_at_most(api, i16::MAX)
+    }
+
+    /// The highest version of `api` that both sides speak, and not above `limit`.
+    ///
+    /// # Errors
+    ///
+    /// [`NoVersion`] if there is none.
+    pub fn choose_at_most(&self, api: Api, limit: i16) -> Result<i16, NoVersion> {
         let (min, max) = api.range();
+        let max = max.min(limit);
         let broker = self.offered.get(&api.key()).copied();
         match broker {
             Some((low, high)) if low.max(min) <= high.min(max) => Ok(high.min(max)),
