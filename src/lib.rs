@@ -2,5 +2,6 @@
 
 pub mod batch;
 pub mod client;
+pub mod copy;
 pub mod model;
 pub mod wire;

@@ -25,5 +25,5 @@ pub use disposition::{Disposition, RebuildReason, RefuseReason, Terms, dispositi
 pub use header::{Attributes, BatchHeader, Codec, HEADER_BYTES, HeaderError, RawBatch};
 pub use rebuild::{Piece, RebuildError, rebuild};
 pub use record::{BatchBuilder, RecordError, RecordView, for_each_record};
-pub use restamp::{OutBatch, restamp, same_records};
+pub use restamp::{OutBatch, Stamp, is_whole, restamp};
 pub use shallow::{Entry, Shallow, ShallowError};

@@ -64,7 +64,7 @@ fn write_varint(out: &mut Vec<u8>, value: i64) {
         out.push((zigzag & 0x7f) as u8 | 0x80);
         zigzag >>= 7;
     }
-    out.push(zigzag as u8);
+    out.push((zigzag & 0x7f) as u8);
 }
 
 fn read_nullable<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {

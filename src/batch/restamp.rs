@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::crc::amend;
-use super::header::{Attributes, BatchHeader, HEADER_BYTES, RawBatch, at};
-use crate::model::{ProducerIdentity, Sequence};
+use super::header::{Attributes, BatchHeader, Codec, HEADER_BYTES, RawBatch, at};
+use crate::model::{ProducerIdentity, Sequence, Timestamp};
 
 /// A batch ready to be produced: header by value, body shared with the frame it came in.
 #[derive(Clone, Debug)]
@@ -66,24 +66,55 @@ pub fn restamp(batch: &RawBatch, identity: ProducerIdentity, sequence: Sequence)
     OutBatch { header, body }
 }
 
-/// Whether `target`, read back from the target's log, holds exactly the records of `source`.
+/// Whether the stored checksum of `batch` is that of its bytes. Reads the whole body.
 ///
-/// Compares codec, counts, lengths, base timestamp, and the checksums through the difference
-/// of the headers, so bodies that differ are told apart as well as a CRC-32C can. What a
-/// target broker may rewrite in place (offsets, append time, our producer's numbers) does not
-/// matter. A batch that the target recompressed is not recognised.
+/// For a forwarded batch this tells whether the source's own bytes were whole, as amending
+/// keeps the difference.
 #[must_use]
-pub fn same_records(source: &RawBatch, target: &RawBatch) -> bool {
-    let (a, b) = (source.header(), target.header());
-    let alike = |header: &BatchHeader| {
-        (
-            header.length,
-            header.count,
-            header.last_offset_delta,
-            header.base_timestamp,
-            header.attributes.codec(),
-        )
-    };
-    alike(a) == alike(b)
-        && amend(a.crc, source.header_bytes(), target.header_bytes(), source.body().len()) == b.crc
+pub fn is_whole(batch: &OutBatch) -> bool {
+    let crc = crc32c::crc32c(&batch.header[at::ATTRIBUTES..]);
+    let stored = batch.header[at::CRC..at::ATTRIBUTES].try_into().expect("four bytes");
+    crc32c::crc32c_append(crc, &batch.body) == u32::from_be_bytes(stored)
+}
+
+/// What is left of a batch when its body is not kept: enough to recognise its records.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp {
+    /// The header's fields.
+    pub header: BatchHeader,
+    bytes: [u8; HEADER_BYTES],
+}
+
+impl Stamp {
+    /// The stamp of a batch.
+    #[must_use]
+    pub fn of(batch: &RawBatch) -> Self {
+        Self { header: *batch.header(), bytes: *batch.header_bytes() }
+    }
+
+    fn alike(&self) -> (i32, i32, Timestamp, Option<Codec>) {
+        let header = &self.header;
+        (header.length, header.count, header.base_timestamp, header.attributes.codec())
+    }
+
+    /// Whether `target`, read back from the target's log, holds exactly the records of `self`.
+    ///
+    /// Compares codec, counts, lengths, base timestamp, and the checksums through the
+    /// difference of the headers, so bodies that differ are told apart as well as a CRC-32C
+    /// can. What a target broker may rewrite in place (offsets, append time, our producer's
+    /// numbers) does not matter.
+    #[must_use]
+    pub fn same_records(&self, target: &Self) -> bool {
+        let body_bytes = self.header.total_bytes() - HEADER_BYTES;
+        self.alike() == target.alike()
+            && amend(self.header.crc, &self.bytes, &target.bytes, body_bytes) == target.header.crc
+    }
+
+    /// Whether `target` may hold the records of `self` in other bytes: recompressed by the
+    /// target's broker, or rebuilt by another release of this program.
+    #[must_use]
+    pub fn resembles(&self, target: &Self) -> bool {
+        let (a, b) = (&self.header, &target.header);
+        a.count == b.count && a.base_timestamp == b.base_timestamp
+    }
 }

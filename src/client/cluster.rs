@@ -351,9 +351,8 @@ impl Cluster {
                 return Some(node);
             }
         }
-        let count = view.brokers.len() as u32 + 1;
         // One turn in each round goes to a bootstrap address: all brokers may have moved.
-        view.brokers.keys().nth((attempt % count) as usize).copied()
+        view.brokers.keys().nth(attempt as usize % (view.brokers.len() + 1)).copied()
     }
 
     /// Sends a request and reads its answer, trying again until the request timeout is over.

@@ -132,11 +132,12 @@ impl MetadataView {
         let known = next.topics.get(topic).and_then(|topic| topic.partitions.get(&partition));
         let Some(known) = known.copied() else { return next };
         let newer = known.leader.is_none_or(|old| leader.epoch > old.epoch);
-        if newer && next.brokers.contains_key(&leader.node) {
-            if let Some(topic) = next.topics.get_mut(topic) {
-                let view = PartitionView { leader: Some(leader), ..known };
-                Arc::make_mut(topic).partitions.insert(partition, view);
-            }
+        if newer
+            && next.brokers.contains_key(&leader.node)
+            && let Some(topic) = next.topics.get_mut(topic)
+        {
+            let view = PartitionView { leader: Some(leader), ..known };
+            Arc::make_mut(topic).partitions.insert(partition, view);
         }
         next
     }

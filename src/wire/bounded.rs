@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
     /// nothing in versions without them.
     pub fn tagged(
         &mut self,
-        mut field: impl FnMut(u32, &mut Reader<'a>) -> Result<(), Malformed>,
+        mut field: impl FnMut(u32, &mut Self) -> Result<(), Malformed>,
     ) -> Result<(), Malformed> {
         if !self.flexible {
             return Ok(());
@@ -234,7 +234,7 @@ impl<'a> Writer<'a> {
             self.out.push((value & 0x7f) as u8 | 0x80);
             value >>= 7;
         }
-        self.out.push(value as u8);
+        self.out.push((value & 0x7f) as u8);
     }
 
     /// A length of array or bytes.
