@@ -182,6 +182,12 @@ impl Copier {
         wants.then_some(Wish { position: self.fetched, last_fetched_epoch: self.epoch })
     }
 
+    /// Whether it does not want to be fetched only because enough is ready.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        matches!(self.state, State::Copying) && self.ready_bytes >= READY_BYTES_MAX
+    }
+
     /// Whether [`Copier::take`] would give a batch.
     #[must_use]
     pub fn has_batch(&self) -> bool {
@@ -291,9 +297,12 @@ impl Copier {
         }
     }
 
-    /// Takes one partition's part of a Fetch answer that was asked at `position`.
-    pub fn on_fetched(&mut self, part: FetchedPartition, out: &mut Vec<Effect>) {
-        if !matches!(self.state, State::Copying) {
+    /// Takes one partition's part of a Fetch answer that was asked from `asked` on.
+    ///
+    /// An answer to another question than the present one is not looked at: after the position
+    /// moved back, what lies between would seem to be missing.
+    pub fn on_fetched(&mut self, asked: Offset, part: FetchedPartition, out: &mut Vec<Effect>) {
+        if !matches!(self.state, State::Copying) || asked != self.fetched {
             return;
         }
         match verdict(Api::Fetch, part.code) {
