@@ -1,3 +1,4 @@
 //! Heliograph mirrors Apache Kafka clusters.
 
+pub mod mm2;
 pub mod model;
