@@ -2,3 +2,4 @@
 
 pub mod mm2;
 pub mod model;
+pub mod policy;

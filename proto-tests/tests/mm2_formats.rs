@@ -40,7 +40,9 @@ fn recorded(prefix: &str) -> Vec<Recorded> {
         .filter(|path| path.is_dir())
         .flat_map(|run| fs::read_dir(run).expect("a run"))
         .map(|entry| entry.expect("entry").path())
-        .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(prefix))
+        .filter(|path| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))
+        })
         .collect();
     files.sort();
     assert!(files.len() >= 5, "one file per run at least, found {files:?}");
@@ -54,7 +56,10 @@ fn recorded(prefix: &str) -> Vec<Recorded> {
         for (index, json) in lines.into_iter().enumerate() {
             records.push(Recorded {
                 place: format!("{} record {index}", file.display()),
-                partition: i32::try_from(json["partition"].as_i64().unwrap()).unwrap(),
+                partition: json["partition"]
+                    .as_i64()
+                    .and_then(|number| number.try_into().ok())
+                    .expect("number"),
                 key: hex(&json["key_hex"]),
                 value: hex(&json["value_hex"]),
                 json,
