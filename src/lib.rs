@@ -2,6 +2,10 @@
 
 pub mod batch;
 pub mod client;
+pub mod config;
 pub mod copy;
+pub mod flow;
+pub mod mm2;
 pub mod model;
+pub mod policy;
 pub mod wire;

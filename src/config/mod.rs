@@ -1,0 +1,2 @@
+//! Floor 6: from MM2's properties file to settings.
+pub mod properties;
