@@ -5,6 +5,7 @@ pub mod client;
 pub mod config;
 pub mod copy;
 pub mod flow;
+pub mod mirror;
 pub mod mm2;
 pub mod model;
 pub mod policy;

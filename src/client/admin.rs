@@ -1,6 +1,7 @@
 //! The admin calls we need, with partial results.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
@@ -8,7 +9,7 @@ use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::{
     BrokerId, CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest,
-    InitProducerIdRequest, ListOffsetsRequest, TopicName as WireName,
+    InitProducerIdRequest, ListOffsetsRequest, ListOffsetsResponse, TopicName as WireName,
 };
 use kafka_protocol::protocol::StrBytes;
 
@@ -20,6 +21,10 @@ use crate::wire::{Api, ErrorCode};
 pub const LATEST: i64 = -1;
 /// `ListOffsets` timestamp for the first offset that the log still has.
 pub const EARLIEST: i64 = -2;
+
+/// How long one node may take to list offsets. One dead node must not hold up the partitions of
+/// the others for a whole request timeout.
+const NODE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Resource type of a topic in config requests.
 const TOPIC_RESOURCE: i8 = 2;
@@ -256,25 +261,27 @@ impl Cluster {
     }
 
     /// Offsets of partitions by timestamp ([`LATEST`], [`EARLIEST`] or milliseconds), each asked
-    /// of its leader. Partitions without a known leader answer `LEADER_NOT_AVAILABLE`.
+    /// of its leader.
     ///
-    /// # Errors
-    ///
-    /// [`RequestError`] if a leader got no answer through.
+    /// Every partition gets an answer: without a known leader, or if the leader does not answer
+    /// in time, `LEADER_NOT_AVAILABLE`, and metadata is asked for anew.
     pub async fn list_offsets(
         &self,
         partitions: &[TopicPartition],
         timestamp: i64,
         read_committed: bool,
-    ) -> Result<BTreeMap<TopicPartition, Result<ListedOffset, PartitionError>>, RequestError> {
+    ) -> BTreeMap<TopicPartition, Result<ListedOffset, PartitionError>> {
         let view = self.view();
-        let mut found = BTreeMap::new();
+        let no_leader = |partition: &TopicPartition| {
+            self.hint_stale(&partition.topic);
+            Err(PartitionError { partition: partition.clone(), code: ErrorCode(5) })
+        };
+        let mut found: BTreeMap<_, _> = BTreeMap::new();
         let mut by_node: BTreeMap<NodeId, BTreeMap<TopicName, Vec<ListOffsetsPartition>>> =
             BTreeMap::new();
         for partition in partitions {
             let Some(leader) = view.leader(&partition.topic, partition.partition) else {
-                let error = PartitionError { partition: partition.clone(), code: ErrorCode(5) };
-                found.insert(partition.clone(), Err(error));
+                found.insert(partition.clone(), no_leader(partition));
                 continue;
             };
             let wish = ListOffsetsPartition::default()
@@ -285,6 +292,15 @@ impl Cluster {
             topics.entry(partition.topic.clone()).or_default().push(wish);
         }
         for (node, topics) in by_node {
+            let asked: Vec<TopicPartition> = topics
+                .iter()
+                .flat_map(|(topic, all)| {
+                    all.iter().map(|one| TopicPartition {
+                        topic: topic.clone(),
+                        partition: one.partition_index,
+                    })
+                })
+                .collect();
             let topics = topics.into_iter().map(|(name, partitions)| {
                 ListOffsetsTopic::default().with_name(wire_name(&name)).with_partitions(partitions)
             });
@@ -292,31 +308,46 @@ impl Cluster {
                 .with_replica_id(BrokerId(-1))
                 .with_isolation_level(i8::from(read_committed))
                 .with_topics(topics.collect());
-            let answer = self.request(Route::Node(node), &request).await?;
-            for topic in &answer.topics {
-                let name = TopicName::new(topic.name.0.as_str());
-                for one in &topic.partitions {
-                    let partition =
-                        TopicPartition { topic: name.clone(), partition: one.partition_index };
-                    let code = ErrorCode(one.error_code);
-                    let outcome = if code.is_error() {
-                        Err(PartitionError { partition: partition.clone(), code })
-                    } else {
-                        Ok(ListedOffset {
-                            offset: Offset(one.offset),
-                            epoch: LeaderEpoch(one.leader_epoch),
-                        })
-                    };
-                    found.insert(partition, outcome);
+            match self.request_within(Route::Node(node), &request, NODE_PATIENCE).await {
+                Ok(answer) => found.extend(listed(&answer)),
+                Err(error) => {
+                    tracing::debug!(cluster = %self.alias(), %node, %error, "offsets not listed");
+                    found.extend(asked.iter().map(|one| (one.clone(), no_leader(one))));
                 }
             }
+            for partition in asked {
+                // Whatever a broker leaves out has no answer either.
+                found.entry(partition.clone()).or_insert_with(|| no_leader(&partition));
+            }
         }
-        Ok(found)
+        found
     }
 
     fn timeout_ms(&self) -> i32 {
         i32::try_from(self.settings().request_timeout.as_millis()).unwrap_or(i32::MAX)
     }
+}
+
+fn listed(
+    answer: &ListOffsetsResponse,
+) -> impl Iterator<Item = (TopicPartition, Result<ListedOffset, PartitionError>)> {
+    answer.topics.iter().flat_map(|topic| {
+        let name = TopicName::new(topic.name.0.as_str());
+        topic.partitions.iter().map(move |one| {
+            let partition =
+                TopicPartition { topic: name.clone(), partition: one.partition_index };
+            let code = ErrorCode(one.error_code);
+            let outcome = if code.is_error() {
+                Err(PartitionError { partition: partition.clone(), code })
+            } else {
+                Ok(ListedOffset {
+                    offset: Offset(one.offset),
+                    epoch: LeaderEpoch(one.leader_epoch),
+                })
+            };
+            (partition, outcome)
+        })
+    })
 }
 
 fn outcome(code: i16, message: Option<String>) -> Result<(), TopicError> {

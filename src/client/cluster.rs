@@ -368,8 +368,18 @@ impl Cluster {
         route: Route,
         request: &C,
     ) -> Result<C::Answer, RequestError> {
+        self.request_within(route, request, self.inner.settings.request_timeout).await
+    }
+
+    /// [`Cluster::request`] with another bound on the whole than the request timeout.
+    pub(super) async fn request_within<C: Call>(
+        &self,
+        route: Route,
+        request: &C,
+        patience: Duration,
+    ) -> Result<C::Answer, RequestError> {
         let clock = self.inner.clock;
-        let deadline = clock.now().after(self.inner.settings.request_timeout);
+        let deadline = clock.now().after(patience);
         let mut backoff = Backoff::new(u64::from(C::API.key().unsigned_abs()));
         loop {
             let node = match route {
@@ -381,7 +391,7 @@ impl Cluster {
             };
             let (place, connection) = self.control(node).await;
             let outcome = match connection {
-                Ok(connection) => self.ask(&connection, request).await,
+                Ok(connection) => self.ask(&connection, request, patience).await,
                 Err(cause) => Err(cause),
             };
             let cause = match outcome {
@@ -401,12 +411,13 @@ impl Cluster {
         &self,
         connection: &Connection,
         request: &C,
+        patience: Duration,
     ) -> Result<C::Answer, RequestCause> {
         let version = connection.versions().choose(C::API)?;
         let settings = &self.inner.settings;
         let frame =
             message::encode(version, &settings.client_id, request).map_err(RequestCause::Encode)?;
-        let body = connection.send(frame, settings.request_timeout).await?;
+        let body = connection.send(frame, patience).await?;
         Ok(message::decode(C::API, version, &body)?)
     }
 }

@@ -3,6 +3,7 @@
 //! For internal topics of a few thousand records, not for mirrored data.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,6 +29,18 @@ const BATCH_BYTES: usize = 256 * 1024;
 
 /// How long reading or appending may take before it is an error.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often in a row a scan may get no news: an open transaction hides the rest.
+const SCAN_IDLE_MAX: u32 = 20;
+
+/// A batch met by a scan.
+#[derive(Clone, Debug)]
+pub struct ScannedBatch {
+    /// The batch.
+    pub batch: RawBatch,
+    /// Its transaction was aborted. Only known to scans with `read_committed`.
+    pub aborted: bool,
+}
 
 /// A record of a small topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,47 +147,103 @@ impl Cluster {
         read_committed: bool,
     ) -> Result<Vec<LogRecord>, LogError> {
         let mut backoff = Backoff::new(2);
-        let mut records: BTreeMap<PartitionIndex, Vec<LogRecord>> = BTreeMap::new();
-        let mut reading: BTreeMap<PartitionIndex, Reading> = BTreeMap::new();
-        let id = loop {
+        let (id, mut reading) = loop {
             self.refresh(Some(std::slice::from_ref(topic))).await?;
-            let view = self.view();
-            let Some(found) = view.topics.get(topic) else {
+            let Some(found) = self.view().topics.get(topic).cloned() else {
                 return Err(LogError::Missing(topic.clone()));
             };
-            let all: Vec<TopicPartition> = found
-                .partitions
-                .keys()
-                .map(|p| TopicPartition { topic: topic.clone(), partition: *p })
-                .collect();
-            let starts = self.list_offsets(&all, EARLIEST, false).await?;
-            let ends = self.list_offsets(&all, LATEST, false).await?;
-            reading.clear();
-            let mut missing = None;
-            for partition in &all {
-                let leader = view.leader(topic, partition.partition);
-                match (&starts[partition], &ends[partition], leader) {
-                    (Ok(start), Ok(end), Some(leader)) => {
-                        let (position, end) = (start.offset, end.offset);
-                        let one = Reading { position, end, leader: leader.node };
-                        reading.insert(partition.partition, one);
-                    }
-                    (Err(error), _, _) | (_, Err(error), _) => missing = Some(error.clone()),
-                    _ => {}
-                }
-            }
-            match missing {
-                None => break found.id,
-                Some(error) if backoff.failures() > 20 => return Err(error.into()),
-                Some(_) => tokio::time::sleep(backoff.fail()).await,
+            match self.ends(topic, found.partitions.keys()).await {
+                Ok(reading) => break (found.id, reading),
+                Err(error) if backoff.failures() > 20 => return Err(error.into()),
+                Err(_) => tokio::time::sleep(backoff.fail()).await,
             }
         };
+        let mut records: BTreeMap<PartitionIndex, Vec<LogRecord>> = BTreeMap::new();
         loop {
             reading.retain(|_, one| one.position < one.end);
             let Some(node) = reading.values().map(|one| one.leader).next() else { break };
-            self.read_from(node, (topic, id), read_committed, &mut reading, &mut records).await?;
+            let mut failed = Ok(());
+            let mut visit = |partition, from, scanned: &ScannedBatch| {
+                let hidden = read_committed && scanned.aborted;
+                if !hidden && !scanned.batch.header().attributes.is_control() {
+                    let into = records.entry(partition).or_default();
+                    if let Err(cause) = collect(&scanned.batch, from, partition, into) {
+                        let partition = TopicPartition { topic: topic.clone(), partition };
+                        failed = Err(LogError::Records { partition, cause });
+                    }
+                }
+                ControlFlow::Continue(())
+            };
+            self.read_from(node, (topic, id), read_committed, &mut reading, &mut visit).await?;
+            failed?;
         }
         Ok(records.into_values().flatten().collect())
+    }
+
+    /// First and end offsets and leaders of a topic's partitions.
+    async fn ends(
+        &self,
+        topic: &TopicName,
+        partitions: impl Iterator<Item = &PartitionIndex>,
+    ) -> Result<BTreeMap<PartitionIndex, Reading>, PartitionError> {
+        let all: Vec<TopicPartition> = partitions
+            .map(|p| TopicPartition { topic: topic.clone(), partition: *p })
+            .collect();
+        let starts = self.list_offsets(&all, EARLIEST, false).await;
+        let ends = self.list_offsets(&all, LATEST, false).await;
+        let view = self.view();
+        let mut reading = BTreeMap::new();
+        for partition in all {
+            let (start, end) = (starts[&partition].clone()?, ends[&partition].clone()?);
+            let no_leader = || PartitionError { partition: partition.clone(), code: ErrorCode(5) };
+            let leader =
+                view.leader(topic, partition.partition).ok_or_else(no_leader)?.node;
+            let one = Reading { position: start.offset, end: end.offset, leader };
+            reading.insert(partition.partition, one);
+        }
+        Ok(reading)
+    }
+
+    /// Shows the batches of one partition that hold offsets from `from` up to `until`, in
+    /// order, until `visit` breaks off. `until` must not lie behind what the log can show:
+    /// the high watermark, or the last stable offset with `read_committed`.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError`], also when the partition's leader changes meanwhile.
+    pub async fn scan(
+        &self,
+        partition: &TopicPartition,
+        from: Offset,
+        until: Offset,
+        read_committed: bool,
+        mut visit: impl FnMut(ScannedBatch) -> ControlFlow<()>,
+    ) -> Result<(), LogError> {
+        let topic = &partition.topic;
+        let view = self.view();
+        let missing = || LogError::Missing(topic.clone());
+        let id = view.topics.get(topic).ok_or_else(missing)?.id;
+        let leader = view.leader(topic, partition.partition).ok_or_else(missing)?.node;
+        let one = Reading { position: from, end: until, leader };
+        let mut reading = BTreeMap::from([(partition.partition, one)]);
+        let mut broken_off = false;
+        let mut idle = 0;
+        while !broken_off && reading.values().any(|one| one.position < one.end) {
+            let before = reading[&partition.partition].position;
+            let mut one_batch = |_, _, scanned: &ScannedBatch| {
+                let flow = visit(scanned.clone());
+                broken_off |= flow.is_break();
+                flow
+            };
+            self.read_from(leader, (topic, id), read_committed, &mut reading, &mut one_batch)
+                .await?;
+            // An open transaction holds back the rest for readers of committed records only.
+            idle = if reading[&partition.partition].position == before { idle + 1 } else { 0 };
+            if idle > SCAN_IDLE_MAX {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// One fetch of all partitions that `node` leads.
@@ -184,7 +253,7 @@ impl Cluster {
         (topic, id): (&TopicName, TopicId),
         read_committed: bool,
         reading: &mut BTreeMap<PartitionIndex, Reading>,
-        records: &mut BTreeMap<PartitionIndex, Vec<LogRecord>>,
+        visit: &mut impl FnMut(PartitionIndex, Offset, &ScannedBatch) -> ControlFlow<()>,
     ) -> Result<(), LogError> {
         let lane = |cause| LogError::Lane { topic: topic.clone(), node, cause };
         let connection = self.control(Some(node)).await.1.map_err(lane)?;
@@ -193,8 +262,11 @@ impl Cluster {
             .versions()
             .choose_at_most(Api::Fetch, limit)
             .map_err(|error| lane(error.into()))?;
-        let name =
-            if uses_topic_ids(version) { TopicRef::Id(id) } else { TopicRef::Name(topic.clone()) };
+        let name = if uses_topic_ids(version) {
+            TopicRef::Id(id)
+        } else {
+            TopicRef::Name(topic.clone())
+        };
         let of_node = reading.iter().filter(|(_, one)| one.leader == node);
         let wishes = of_node.map(|(partition, one)| PartitionWish {
             partition: *partition,
@@ -204,7 +276,7 @@ impl Cluster {
             bytes_max: READ_BYTES_MAX,
         });
         let wish = FetchWish {
-            wait_ms_max: 500,
+            wait_ms_max: 100,
             bytes_min: 1,
             bytes_max: READ_BYTES_MAX,
             read_committed,
@@ -228,20 +300,27 @@ impl Cluster {
                 return Err(PartitionError { partition, code: part.code }.into());
             }
             let Some(one) = reading.get_mut(&part.partition) else { continue };
-            let mut aborted = AbortedIndex::new(part.aborted);
+            let mut index = AbortedIndex::new(part.aborted);
             for entry in Shallow::new(part.records) {
                 let entry = entry
                     .map_err(|cause| LogError::Shallow { partition: partition.clone(), cause })?;
-                // Formats 0 and 1 never held internal topics of the releases we meet.
-                let Entry::Batch(batch) = entry else { continue };
-                let hidden = read_committed && aborted.covers(&batch);
-                if !hidden && !batch.header().attributes.is_control() {
-                    let into = records.entry(part.partition).or_default();
-                    collect(&batch, one.position, part.partition, into).map_err(|cause| {
-                        LogError::Records { partition: partition.clone(), cause }
-                    })?;
+                let batch = match entry {
+                    Entry::Batch(batch) => batch,
+                    // Formats 0 and 1 never held internal topics of the releases we meet, and
+                    // are not copied.
+                    Entry::Legacy { .. } => continue,
+                };
+                let aborted = index.covers(&batch);
+                let next = batch.header().next_offset();
+                if batch.header().base_offset >= one.end {
+                    one.position = one.end;
+                    break;
                 }
-                one.position = one.position.max(batch.header().next_offset());
+                let flow = visit(part.partition, one.position, &ScannedBatch { batch, aborted });
+                one.position = one.position.max(next);
+                if flow.is_break() {
+                    return Ok(());
+                }
             }
         }
         Ok(())

@@ -25,6 +25,6 @@ pub use connection::{Answer, ConnectError, Connection, ConnectionFault, FaultCau
 pub use dial::{DialError, Endpoint};
 pub use fetch_session::{FetchSession, SessionKey, SessionPlan};
 pub use frame_budget::FrameBudget;
-pub use log::{LogError, LogRecord, NewRecord};
+pub use log::{LogError, LogRecord, NewRecord, ScannedBatch};
 pub use metadata::{Broker, MetadataView, PartitionView, TopicView};
 pub use retry::{Backoff, Jitter};

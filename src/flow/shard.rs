@@ -112,6 +112,8 @@ pub(super) struct Shard {
     next_note: Moment,
     draining: bool,
     effects: Vec<Effect>,
+    /// What partitions did whose copier was replaced or taken away.
+    retired: ShardSummary,
 }
 
 impl Shard {
@@ -141,6 +143,7 @@ impl Shard {
             next_note: Moment(Duration::ZERO),
             draining: false,
             effects: Vec::new(),
+            retired: ShardSummary::default(),
         }
     }
 
@@ -239,7 +242,12 @@ impl Shard {
     }
 
     fn remove(&mut self, id: SlotId) {
-        self.slots.remove(&id);
+        if let Some(slot) = self.slots.remove(&id) {
+            let counts = slot.copier.counts();
+            self.retired.records += counts.records;
+            self.retired.bytes += counts.bytes;
+            self.retired.batches += counts.batches;
+        }
         for lane in self.fetch_lanes.values_mut() {
             // The names stay until the lane's session starts anew; answers for a slot that is
             // gone are not looked at.
@@ -264,7 +272,7 @@ impl Shard {
     }
 
     fn summary(&self) -> ShardSummary {
-        let mut summary = ShardSummary::default();
+        let mut summary = self.retired;
         for slot in self.slots.values() {
             let counts = slot.copier.counts();
             summary.partitions += 1;
