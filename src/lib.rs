@@ -1,5 +1,6 @@
 //! Heliograph mirrors Apache Kafka clusters.
 
+pub mod app;
 pub mod batch;
 pub mod client;
 pub mod config;
@@ -9,4 +10,5 @@ pub mod mirror;
 pub mod mm2;
 pub mod model;
 pub mod policy;
+pub mod telemetry;
 pub mod wire;

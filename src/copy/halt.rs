@@ -102,6 +102,9 @@ pub enum HaltReason {
         /// Where the source was compared.
         upstream: Offset,
     },
+    /// There is no progress, and the file says not to begin without.
+    #[error("there is no progress to go on from (auto.offset.reset=none)")]
+    NoProgress,
     /// The source removed records before they were copied, and policy says stop.
     #[error(
         "the source no longer has upstream offsets {0}: they were removed before they were \

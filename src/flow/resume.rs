@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::progress::{Anchor, Loaded};
-use super::settings::{ExistingRecords, FlowSettings, GapPolicy};
+use super::settings::{ExistingRecords, FlowSettings, GapPolicy, Reset};
 use super::supervisor::Pair;
 use crate::batch::{self, Disposition, RawBatch, Stamp, disposition, rebuild};
 use crate::client::{Cluster, EARLIEST, EndOffsets, LATEST, PartitionError, ScannedBatch};
@@ -114,7 +114,6 @@ impl Planner {
             identity: self.identity,
             sequence: Sequence::ZERO,
         };
-        let first = self.settings.first_position(ends.source.start, ends.source.end);
         let start = match (anchor, connect) {
             (Some(anchor), _) if anchor.source_id != pair.source_id => {
                 tracing::warn!(%flow, partition = %pair.source, copied = %anchor.start.upstream,
@@ -156,7 +155,11 @@ impl Planner {
                 if records > 0 && self.settings.existing_records == ExistingRecords::Halt {
                     return Decision::Halt(HaltReason::ExistingRecords { records });
                 }
-                fresh(first)
+                match self.settings.reset {
+                    Reset::Earliest => fresh(ends.source.start),
+                    Reset::Latest => fresh(ends.source.end),
+                    Reset::None => return Decision::Halt(HaltReason::NoProgress),
+                }
             }
         };
         self.within_source(pair, start, ends, occasion)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{FlowId, Offset, TopicName};
+use crate::model::{FlowId, TopicName};
 
 /// Where a partition without progress starts (`auto.offset.reset` of the source consumer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub enum Reset {
     Earliest,
     /// At the end: only what comes from now on.
     Latest,
+    /// Nowhere: it stops and says so.
+    None,
 }
 
 /// What to do when the source removed records before they were copied.
@@ -62,16 +64,4 @@ pub struct FlowSettings {
     pub positions_topic: TopicName,
     /// First element of the offset keys in the offsets topic (`MirrorSourceConnector`).
     pub connector_name: String,
-}
-
-impl FlowSettings {
-    /// The first upstream offset of a log that holds `start..end`, for a partition without
-    /// progress.
-    #[must_use]
-    pub fn first_position(&self, start: Offset, end: Offset) -> Offset {
-        match self.reset {
-            Reset::Earliest => start,
-            Reset::Latest => end,
-        }
-    }
 }
