@@ -1,2 +1,4 @@
-//! Floor 6: from MM2's properties file to settings.
+//! Floor 6: from MM2's own properties file to settings.
+
+pub mod keys;
 pub mod properties;
