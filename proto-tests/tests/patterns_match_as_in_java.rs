@@ -23,9 +23,13 @@ fn text(json: &Value) -> String {
 }
 
 fn vectors() -> Vectors {
+    read("names", "patterns")
+}
+
+fn read(names: &str, patterns: &str) -> Vectors {
     let json: Value = serde_json::from_str(include_str!("../vectors/patterns.json")).expect("JSON");
-    let names = json["names"].as_array().expect("names").iter().map(text).collect();
-    let patterns = json["patterns"].as_array().expect("patterns");
+    let names = json[names].as_array().expect("names of the vectors").iter().map(text).collect();
+    let patterns = json[patterns].as_array().expect("patterns");
     let patterns = patterns
         .iter()
         .map(|entry| JavaPattern {
@@ -146,6 +150,28 @@ fn every_pattern_means_what_it_means_in_java_or_is_refused() {
     assert!(unlisted.is_empty(), "refused but not listed: {unlisted:#?}");
     assert!(gone.is_empty(), "listed as refused but not refused: {gone:#?}");
     assert!(compared > 30_000, "{compared} comparisons");
+}
+
+#[test]
+fn no_random_pattern_means_something_else_than_in_java() {
+    let vectors = read("random_names", "random_patterns");
+    let mut wrong = Vec::new();
+    let (mut kept, mut refused) = (0, 0);
+
+    for java in &vectors.patterns {
+        match Pattern::new(&java.pattern) {
+            Ok(pattern) => {
+                wrong.extend(disagreements(&vectors, java, &pattern));
+                kept += 1;
+            }
+            Err(_) if java.matches.is_some() => refused += 1,
+            Err(_) => {}
+        }
+    }
+
+    assert!(wrong.is_empty(), "{} disagreements:\n{}", wrong.len(), wrong.join("\n"));
+    // Random text is full of references to no group and of counts behind counts.
+    assert!(kept > 2 * refused, "{kept} kept, {refused} refused");
 }
 
 /// Negative control: the matching engine alone reads some of these patterns differently, and

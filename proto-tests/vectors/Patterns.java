@@ -1,8 +1,7 @@
 // Writes patterns.json: Java's own answers to patterns and names.
 // Run with: java Patterns.java > patterns.json   (JDK 17 made the committed file)
 
-import java.util.ArrayList;
-import java.util.List;
+import java.util.Random;
 import java.util.regex.Pattern;
 import java.util.regex.PatternSyntaxException;
 
@@ -76,6 +75,51 @@ public class Patterns {
         "a|b|", "(a|b)*", "(a|b)+?", "(?:a|b|c){3}", "(a{1}b{1})+", "a#b", "a b", "(a) (b)",
     };
 
+    // Pieces of random patterns, and short names over the same letters to try them on.
+    static final String[] PIECES = {
+        "a", "a", "b", "b", "c", "A", "-", "_", ".", ".", "\\.", "\\-", "\\w", "\\W", "\\d", "\\s", "\\b", "^", "$", "\\z", "\\Z", "[ab]", "[^a]", "[a-c&&[^b]]",
+        "[a-", "[", "]", "[^", "&&", "&", "(", "(", ")", ")", "(?:", "(?i)", "(?i:", "(?-i)", "(?s)", "(?>", "(?=", "(?!", "(?<=", "(?<!", "|", "|", "*", "+", "?", "??",
+        "*+", "++", "?+", "*?", "+?", "{2}", "{1,2}", "{0,}", "{2,}+", "\\1", "\\2", "\\Q", "\\E", "\\p{Alpha}", "\\P{Lower}", "\\x61", "\\R", "\\h", "\n", "\\n", "1", ",", ":",
+    };
+
+    static String random(Random random, String[] pieces, int most) {
+        StringBuilder text = new StringBuilder();
+        int length = 1 + random.nextInt(most);
+        for (int i = 0; i < length; i++) text.append(pieces[random.nextInt(pieces.length)]);
+        return text.toString();
+    }
+
+    static void answers(StringBuilder out, String text, String[] names) {
+        out.append("{\"pattern\": ");
+        string(out, text);
+        try {
+            Pattern pattern = Pattern.compile(text);
+            out.append(", \"matches\": [");
+            boolean first = true;
+            for (int n = 0; n < names.length; n++) {
+                if (pattern.matcher(names[n]).matches()) {
+                    if (!first) out.append(", ");
+                    out.append(n);
+                    first = false;
+                }
+            }
+            out.append("]}");
+        } catch (PatternSyntaxException e) {
+            out.append(", \"refused\": ");
+            string(out, e.getDescription());
+            out.append("}");
+        }
+    }
+
+    static void names(StringBuilder out, String field, String[] names) {
+        out.append(",\n\"" + field + "\": [");
+        for (int i = 0; i < names.length; i++) {
+            if (i > 0) out.append(", ");
+            string(out, names[i]);
+        }
+        out.append("]");
+    }
+
     static void string(StringBuilder out, String text) {
         out.append('"');
         for (char c : text.toCharArray()) {
@@ -90,33 +134,30 @@ public class Patterns {
         StringBuilder out = new StringBuilder();
         out.append("{\"java\": ");
         string(out, System.getProperty("java.version"));
-        out.append(",\n\"names\": [");
-        for (int i = 0; i < NAMES.length; i++) {
-            if (i > 0) out.append(", ");
-            string(out, NAMES[i]);
-        }
-        out.append("],\n\"patterns\": [\n");
+        names(out, "names", NAMES);
+        out.append(",\n\"patterns\": [\n");
         for (int i = 0; i < PATTERNS.length; i++) {
             if (i > 0) out.append(",\n");
-            out.append("{\"pattern\": ");
-            string(out, PATTERNS[i]);
+            answers(out, PATTERNS[i], NAMES);
+        }
+        Random random = new Random(4711);
+        String[] short_names = new String[60];
+        for (int i = 0; i < short_names.length; i++) {
+            short_names[i] = i == 0 ? "" : random(random, new String[] {"a", "b", "c", "A", "B", "-", ".", "1", "\n", "a", "b"}, 5);
+        }
+        out.append("\n]");
+        names(out, "random_names", short_names);
+        out.append(",\n\"random_patterns\": [\n");
+        for (int i = 0; i < 2500;) {
+            String pattern = random(random, PIECES, 9);
             try {
-                Pattern pattern = Pattern.compile(PATTERNS[i]);
-                out.append(", \"matches\": [");
-                boolean first = true;
-                for (int n = 0; n < NAMES.length; n++) {
-                    if (pattern.matcher(NAMES[n]).matches()) {
-                        if (!first) out.append(", ");
-                        out.append(n);
-                        first = false;
-                    }
-                }
-                out.append("]}");
+                Pattern.compile(pattern);
             } catch (PatternSyntaxException e) {
-                out.append(", \"refused\": ");
-                string(out, e.getDescription());
-                out.append("}");
+                // Most random text is no pattern; some of it shows what Java refuses.
+                if (random.nextInt(10) > 0) continue;
             }
+            if (i++ > 0) out.append(",\n");
+            answers(out, pattern, short_names);
         }
         out.append("\n]}\n");
         System.out.print(out);
