@@ -1,2 +1,127 @@
-//! The test bed.
-fn main() {}
+//! `cargo testbed ...`: the commands of the test bed.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use testbed::bench::{self, Shape, Tool};
+use testbed::compare::Comparison;
+use testbed::version::Version;
+use testbed::{demo, relay, scratch, setup};
+
+/// Real Kafka clusters, the real MirrorMaker 2, and an independent judge, for Heliograph's tests.
+#[derive(Debug, Parser)]
+#[command(name = "testbed", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Install, fetch and compile what is missing; quick when nothing is.
+    Setup {
+        /// Kafka versions to fetch.
+        #[arg(long, value_delimiter = ',', default_value = "4.3.1,3.9.2,2.8.2")]
+        versions: Vec<Version>,
+    },
+    /// Two real clusters, a mirror, live records, and a verdict, in under a minute.
+    Demo {
+        /// Run the real MirrorMaker 2 instead of Heliograph.
+        #[arg(long)]
+        mm2: bool,
+        /// How long records are produced live, in seconds.
+        #[arg(long, default_value_t = 10)]
+        live: u64,
+    },
+    /// Heliograph, the real MirrorMaker 2 and a bare relay on the same data, in one table.
+    Bench {
+        /// An eighth of the data.
+        #[arg(long)]
+        quick: bool,
+        /// Only these shapes of data.
+        #[arg(long, value_delimiter = ',')]
+        shape: Vec<Shape>,
+        /// Only these tools.
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<Tool>,
+        /// Leave out the comparison of each copy, record by record.
+        #[arg(long)]
+        no_compare: bool,
+        /// `tasks.max` in the properties file of both mirrors.
+        #[arg(long, default_value_t = 2)]
+        tasks: u32,
+    },
+    /// Start clusters and keep them until standard input ends or Ctrl-C; prints their addresses.
+    Up {
+        /// Versions of the clusters, one each.
+        #[arg(default_value = "4.3.1")]
+        versions: Vec<Version>,
+        /// Three nodes each.
+        #[arg(long)]
+        three_nodes: bool,
+    },
+    /// Judge whether a target topic is the source topic; exit code 1 if not.
+    Compare {
+        /// Bootstrap servers of the source.
+        source: String,
+        source_topic: String,
+        /// Bootstrap servers of the target.
+        target: String,
+        target_topic: String,
+        /// Seconds the target may be behind.
+        #[arg(long, default_value_t = 0)]
+        wait: u64,
+    },
+    /// (part of bench) Write bytes to whoever connects.
+    #[command(hide = true)]
+    RelaySource { bytes: u64 },
+    /// (part of bench) Read bytes from whoever connects.
+    #[command(hide = true)]
+    RelaySink,
+    /// (part of bench) Hand bytes on.
+    #[command(hide = true)]
+    Relay { source: u16, sink: u16 },
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("testbed: {error:#}");
+            scratch::keep_logs();
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(what: What) -> Result<ExitCode> {
+    match what {
+        What::Setup { versions } => setup::run(&versions)?,
+        What::Demo { mm2, live } => return demo::run(mm2, Duration::from_secs(live)),
+        What::Bench { quick, shape, only, no_compare, tasks } => {
+            let program = std::env::current_exe()?;
+            return bench::run(&bench::Options {
+                quick,
+                shapes: shape,
+                only,
+                compare: !no_compare,
+                tasks,
+                program,
+            });
+        }
+        What::Up { versions, three_nodes } => demo::up(&versions, three_nodes)?,
+        What::Compare { source, source_topic, target, target_topic, wait } => {
+            let verdict = Comparison::by_address(&source, &source_topic, &target, &target_topic)
+                .wait(Duration::from_secs(wait))
+                .run()?;
+            println!("{verdict}");
+            return Ok(if verdict.same { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        What::RelaySource { bytes } => relay::source(bytes)?,
+        What::RelaySink => relay::sink()?,
+        What::Relay { source, sink } => relay::relay(source, sink)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,41 @@
+//! The test bed: real Kafka clusters, the real MirrorMaker 2, and an independent judge.
+//!
+//! | what | where |
+//! |---|---|
+//! | what must be on the machine: jars, class archives, the compiled agent | [`install`], [`version`], [`java`] |
+//! | processes that never outlive us, their CPU and memory | [`process`] |
+//! | the folder of one run, and what is left of it | [`scratch`], [`ports`] |
+//! | clusters of one or three nodes: start, stop, kill, restart | [`cluster`], [`node`] |
+//! | a long-lived JVM with Kafka's own clients: topics, offsets, groups | [`agent`], [`admin`] |
+//! | topics of every shape, from a seed | [`fill`] |
+//! | the judge: is the target the source, record by record | [`compare`] |
+//! | the programs under test, on one and the same properties file | [`flow`], [`mirror`], [`mm2`] |
+//! | the physical floor | [`relay`] |
+//! | commands | [`setup`], [`bench`], [`demo`] |
+//!
+//! Everything is blocking; every wait has a bound. Loads go to the loopback interface only.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the test bed measures real processes by real clocks; nothing here runs under a test clock"
+)]
+
+pub mod admin;
+pub mod agent;
+pub mod bench;
+pub mod cluster;
+pub mod compare;
+pub mod demo;
+pub mod fill;
+pub mod flow;
+pub mod install;
+pub mod java;
+mod metadata;
+pub mod mirror;
+pub mod mm2;
+pub mod node;
+pub mod ports;
+pub mod process;
+pub mod relay;
+pub mod scratch;
+pub mod setup;
+pub mod version;
