@@ -213,6 +213,25 @@ fn two_aliases_with_the_same_brokers_are_pointed_out() {
 }
 
 #[test]
+fn two_flows_that_could_feed_each_other_for_ever_are_pointed_out() {
+    let both = "a->b.enabled = true\nb->a.enabled = true\n";
+    assert_eq!(loaded(both).warnings, []);
+
+    let identity = "replication.policy.class = \
+        org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n";
+    let warnings = loaded(&format!("{both}{identity}")).warnings;
+    assert_eq!(warnings.len(), 1);
+    assert_eq!(warnings[0].message, "a->b and b->a keep topic names, so cycles cannot be seen");
+
+    let file = "clusters = us.east, us.west\nus.east.bootstrap.servers = x:1\n\
+        us.west.bootstrap.servers = y:1\nus.east->us.west.enabled = true\n\
+        us.west->us.east.enabled = true\n";
+    let settings = load("x", file.as_bytes(), &[]).expect("a good file");
+    assert_eq!(settings.warnings.len(), 1);
+    assert!(settings.warnings[0].message.contains("us.east holds the separator"));
+}
+
+#[test]
 fn the_clusters_option_keeps_flows_into_the_named_targets_only() {
     let file = format!("{TWO_CLUSTERS}a->b.enabled = true\nb->a.enabled = true\n");
     let flows = |names: &[&str]| {

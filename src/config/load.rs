@@ -83,6 +83,7 @@ impl Loader<'_, '_> {
             }
         }
         self.twins(&clusters);
+        self.loops(&flows);
         let names = Names { aliases: &aliases, enabled: &enabled };
         lint::check(&mut self.reader, self.layers, &names);
         MirrorSettings { process, clusters, flows, warnings: Vec::new() }
@@ -248,6 +249,42 @@ impl Loader<'_, '_> {
                 let hint = "two aliases of one cluster cannot be mirrored to each other";
                 self.reader.warn(servers.chosen, Part::Value, message, Some(hint.to_owned()));
             }
+        }
+    }
+
+    /// Pairs of flows that would copy the same records to and fro, because the policy cannot
+    /// tell from a topic's name that it came from there.
+    fn loops(&mut self, flows: &[FlowSettings]) {
+        let Some(clusters) = self.layers.top("clusters") else { return };
+        for flow in flows.iter().filter(|flow| flow.enabled) {
+            let FlowId { source, target } = &flow.id;
+            let back = flows.iter().find(|other| {
+                other.enabled && other.id.source == *target && other.id.target == *source
+            });
+            // Each pair once.
+            let Some(back) = back.filter(|_| source < target) else { continue };
+            let separator = flow.policy.separator();
+            let identity = [flow, back].iter().any(|f| f.policy.kind() == PolicyKind::Identity);
+            let split = [source, target].into_iter().find(|a| a.as_str().contains(separator));
+            let (message, hint) = if identity {
+                (
+                    format!(
+                        "{} and {} keep topic names, so cycles cannot be seen",
+                        flow.id, back.id
+                    ),
+                    "make sure that no topic is selected by both flows".to_owned(),
+                )
+            } else if let Some(alias) = split {
+                (
+                    format!(
+                        "the alias {alias} holds the separator `{separator}`, so cycles cannot be seen"
+                    ),
+                    "use another replication.policy.separator or alias".to_owned(),
+                )
+            } else {
+                continue;
+            };
+            self.reader.warn(clusters.chosen, Part::Value, message, Some(hint));
         }
     }
 

@@ -87,6 +87,12 @@ impl Problem {
         }
     }
 
+    /// Message and hint, indented under a line of the file.
+    fn said(&self) -> String {
+        let hint = self.hint.as_ref().map(|hint| format!("    hint: {hint}\n"));
+        format!("    {}\n{}", self.message, hint.unwrap_or_default())
+    }
+
     /// The same problem with a way out.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
@@ -149,13 +155,9 @@ impl fmt::Display for Problem {
             writeln!(f, "  {place}  {}", excerpt.text)?;
             let indent = place.chars().count() + 4 + excerpt.mark_start;
             writeln!(f, "{:indent$}{}", "", "^".repeat(excerpt.mark_length))?;
-            writeln!(f, "    {}", self.message)?;
+            f.write_str(&self.said())
         } else {
-            writeln!(f, "  {}", self.message)?;
-        }
-        match &self.hint {
-            Some(hint) => writeln!(f, "    hint: {hint}"),
-            None => Ok(()),
+            f.write_str(self.said().get(2..).unwrap_or_default())
         }
     }
 }
@@ -197,9 +199,28 @@ pub fn render_warnings(file: &str, warnings: &[Problem]) -> String {
     let count = warnings.len();
     let noun = if count == 1 { "warning" } else { "warnings" };
     let mut out = format!("{count} {noun} about {file}\n");
-    for problem in warnings {
+    let mut shown = vec![false; warnings.len()];
+    for (index, first) in warnings.iter().enumerate() {
+        if shown[index] {
+            continue;
+        }
+        let same = |other: &Problem| other.message == first.message && other.hint == first.hint;
+        let alike: Vec<usize> = (index..warnings.len()).filter(|at| same(&warnings[*at])).collect();
         out.push('\n');
-        out.push_str(&problem.to_string());
+        match alike.as_slice() {
+            [_] => out.push_str(&first.to_string()),
+            several => {
+                // Many keys, one thing to say: it is said once.
+                for excerpt in several.iter().filter_map(|at| warnings[*at].excerpt.as_ref()) {
+                    let place = format!("line {}", excerpt.place.line);
+                    out.push_str(&format!("  {place:<9} {}\n", excerpt.text));
+                }
+                out.push_str(&first.said());
+            }
+        }
+        for at in alike {
+            shown[at] = true;
+        }
     }
     out
 }
@@ -257,6 +278,28 @@ mod tests {
                 assert!(!text.contains("hunter2"), "{text}");
             }
         }
+    }
+
+    #[test]
+    fn a_warning_about_several_lines_is_said_once() {
+        let document = Document::parse(b"first = 1\nsecond = 2\nthird = 3");
+        let [first, second, third] = document.entries.as_slice() else { panic!("three") };
+        let warn = |entry, message: &str| Problem::at(&document, entry, Part::Key, message);
+        let warnings =
+            [warn(first, "no effect"), warn(second, "unknown"), warn(third, "no effect")];
+
+        assert_eq!(
+            render_warnings("mm2.properties", &warnings),
+            "3 warnings about mm2.properties\n\
+             \n\
+             \x20 line 1    first\n\
+             \x20 line 3    third\n\
+             \x20   no effect\n\
+             \n\
+             \x20 line 2, column 1  second\n\
+             \x20                   ^^^^^^\n\
+             \x20   unknown\n"
+        );
     }
 
     #[test]
