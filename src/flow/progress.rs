@@ -86,10 +86,14 @@ impl Loaded {
     pub(super) async fn read(settings: &FlowSettings, target: &Cluster) -> Result<Self, LogError> {
         let mut loaded = Self::default();
         // MM2 in exactly-once mode writes its offsets inside transactions.
-        for record in records(target.read_to_end(&settings.offsets_topic, true).await)? {
+        let (offsets, positions) = tokio::join!(
+            target.read_to_end(&settings.offsets_topic, true),
+            target.read_to_end(&settings.positions_topic, true),
+        );
+        for record in records(offsets)? {
             loaded.take_connect(settings, &record);
         }
-        for record in records(target.read_to_end(&settings.positions_topic, true).await)? {
+        for record in records(positions)? {
             if let Some((partition, anchor)) = decode(settings, &record) {
                 match anchor {
                     Some(anchor) => drop(loaded.anchors.insert(partition, anchor)),

@@ -74,10 +74,12 @@ impl Planner {
     ) -> Vec<(Pair, Decision)> {
         let sources: Vec<_> = pairs.iter().map(|(pair, _)| pair.source.clone()).collect();
         let targets: Vec<_> = pairs.iter().map(|(pair, _)| pair.target.clone()).collect();
-        let source_starts = self.source.list_offsets(&sources, EARLIEST, false).await;
-        let source_ends = self.source.list_offsets(&sources, LATEST, false).await;
-        let target_starts = self.target.list_offsets(&targets, EARLIEST, false).await;
-        let target_ends = self.target.list_offsets(&targets, LATEST, false).await;
+        let (source_starts, source_ends, target_starts, target_ends) = tokio::join!(
+            self.source.list_offsets(&sources, EARLIEST, false),
+            self.source.list_offsets(&sources, LATEST, false),
+            self.target.list_offsets(&targets, EARLIEST, false),
+            self.target.list_offsets(&targets, LATEST, false),
+        );
         let mut decisions = Vec::with_capacity(pairs.len());
         for (pair, batch_bytes_max) in pairs {
             let ends = ends(&source_starts, &source_ends, &pair.source)

@@ -162,8 +162,9 @@ impl Supervisor {
         tracker: &TaskTracker,
     ) -> Result<Self, StartError> {
         let settings = Arc::new(settings);
-        let progress = Loaded::read(&settings, target).await?;
-        let identity = target.init_producer_id().await?;
+        let (progress, identity) =
+            tokio::join!(Loaded::read(&settings, target), target.init_producer_id());
+        let (progress, identity) = (progress?, identity?);
         let book = Arc::new(ProgressBook::default());
         let mailbox = Arc::new(Mailbox::default());
         let (mut shards, mut tasks) = (Vec::new(), Vec::new());

@@ -84,19 +84,17 @@ impl MirrorFlow {
 
     /// Runs until `shutdown`. A cluster that does not answer is waited for.
     pub async fn run(self, shutdown: CancellationToken) -> FlowEnd {
-        let start = tokio::select! {
+        let met = tokio::select! {
             biased;
             () = shutdown.cancelled() => return FlowEnd::Drained,
-            start = self.start() => start,
+            met = self.meet() => met,
         };
-        let supervisor = match start {
-            Ok(supervisor) => supervisor,
-            Err(why) => return FlowEnd::Refused(why),
-        };
-        let relay = self.relay(supervisor.status());
+        if let Err(why) = met {
+            return FlowEnd::Refused(why);
+        }
+        // The first look at topics runs beside the start of the data plane: both wait for the
+        // target to make topics.
         let (plan, plans) = watch::channel(Arc::new(Vec::new()));
-        let patience = self.settings.drain_patience;
-        let copying = supervisor.run(plans, shutdown.clone(), patience);
         let rounds = async {
             tokio::select! {
                 biased;
@@ -104,8 +102,24 @@ impl MirrorFlow {
                 () = self.rounds(&plan) => {}
             }
         };
+        let (end, ()) = tokio::join!(self.copy(plans, &shutdown), rounds);
+        end
+    }
+
+    async fn copy(
+        &self,
+        plans: watch::Receiver<Arc<Vec<Pair>>>,
+        shutdown: &CancellationToken,
+    ) -> FlowEnd {
+        let supervisor = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return FlowEnd::Drained,
+            supervisor = self.start() => supervisor,
+        };
+        let relay = self.relay(supervisor.status());
+        let copying = supervisor.run(plans, shutdown.clone(), self.settings.drain_patience);
         let drained = tokio::select! {
-            (drained, ()) = async { tokio::join!(copying, rounds) } => drained,
+            drained = copying => drained,
             () = relay => false,
         };
         if drained && self.source_answers().await { FlowEnd::Drained } else { FlowEnd::Late }
@@ -132,11 +146,9 @@ impl MirrorFlow {
         answers
     }
 
-    /// Reaches both clusters, checks that they are two, makes what is needed, and starts the
-    /// data plane. Tries without end what may pass; `Err` is for what will not.
-    async fn start(&self) -> Result<Supervisor, String> {
-        self.reach(&self.source).await;
-        self.reach(&self.target).await;
+    /// Reaches both clusters and checks that they are two.
+    async fn meet(&self) -> Result<(), String> {
+        tokio::join!(self.reach(&self.source), self.reach(&self.target));
         let (a, b) = (self.source.view(), self.target.view());
         if let (Some(a), Some(b)) = (&a.cluster_id, &b.cluster_id)
             && a == b
@@ -148,6 +160,11 @@ impl MirrorFlow {
                 self.target.alias(),
             ));
         }
+        Ok(())
+    }
+
+    /// Makes the topics that are needed and starts the data plane; tries without end.
+    async fn start(&self) -> Supervisor {
         let flow = self.id();
         let mut backoff = Backoff::between(
             Duration::from_millis(200),
@@ -158,7 +175,7 @@ impl MirrorFlow {
         loop {
             let failed = match ensure(flow, &self.target, &self.settings.internal).await {
                 Ok(refused) if refused.is_empty() => match self.start_once().await {
-                    Ok(supervisor) => return Ok(supervisor),
+                    Ok(supervisor) => return supervisor,
                     Err(error) => error.to_string(),
                 },
                 Ok(refused) => refused.join("; "),
