@@ -38,8 +38,11 @@ impl Signals {
         tracing::info!(signal, "ending: seeing through what is in flight (again to end at once)");
         shutdown.cancel();
         let signal = self.next().await;
-        tracing::error!(signal, "ended at once; the target's log says at the next start how far \
-            this run came");
+        tracing::error!(
+            signal,
+            "ended at once; the target's log says at the next start how far \
+            this run came"
+        );
         std::process::exit(i32::from(Exit::Late.code()));
     }
 }

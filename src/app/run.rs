@@ -58,9 +58,12 @@ async fn run_flows(settings: &MirrorSettings) -> Result<Exit, Failure> {
             (alias, Cluster::new(cluster, clock, &tracker, end.clone()))
         })
         .collect();
-    tracing::info!(version = env!("CARGO_PKG_VERSION"),
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
         flows = settings.flows.iter().filter(|flow| flow.enabled).count(),
-        memory_bytes = budget.total_bytes(), "heliograph started");
+        memory_bytes = budget.total_bytes(),
+        "heliograph started"
+    );
 
     let mut flows: JoinSet<(FlowId, FlowEnd)> = JoinSet::new();
     for flow in settings.flows.iter().filter(|flow| flow.enabled) {

@@ -334,8 +334,7 @@ fn listed(
     answer.topics.iter().flat_map(|topic| {
         let name = TopicName::new(topic.name.0.as_str());
         topic.partitions.iter().map(move |one| {
-            let partition =
-                TopicPartition { topic: name.clone(), partition: one.partition_index };
+            let partition = TopicPartition { topic: name.clone(), partition: one.partition_index };
             let code = ErrorCode(one.error_code);
             let outcome = if code.is_error() {
                 Err(PartitionError { partition: partition.clone(), code })

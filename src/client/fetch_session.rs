@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::{Offset, PartitionIndex};
 use crate::wire::ErrorCode;
 use crate::wire::fetch::{PartitionWish, TopicRef};
-use crate::model::{Offset, PartitionIndex};
 
 /// A partition as a session names it.
 pub type SessionKey = (TopicRef, PartitionIndex);

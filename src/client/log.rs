@@ -186,9 +186,8 @@ impl Cluster {
         topic: &TopicName,
         partitions: impl Iterator<Item = &PartitionIndex>,
     ) -> Result<BTreeMap<PartitionIndex, Reading>, PartitionError> {
-        let all: Vec<TopicPartition> = partitions
-            .map(|p| TopicPartition { topic: topic.clone(), partition: *p })
-            .collect();
+        let all: Vec<TopicPartition> =
+            partitions.map(|p| TopicPartition { topic: topic.clone(), partition: *p }).collect();
         let starts = self.list_offsets(&all, EARLIEST, false).await;
         let ends = self.list_offsets(&all, LATEST, false).await;
         let view = self.view();
@@ -196,8 +195,7 @@ impl Cluster {
         for partition in all {
             let (start, end) = (starts[&partition].clone()?, ends[&partition].clone()?);
             let no_leader = || PartitionError { partition: partition.clone(), code: ErrorCode(5) };
-            let leader =
-                view.leader(topic, partition.partition).ok_or_else(no_leader)?.node;
+            let leader = view.leader(topic, partition.partition).ok_or_else(no_leader)?.node;
             let one = Reading { position: start.offset, end: end.offset, leader };
             reading.insert(partition.partition, one);
         }
@@ -262,11 +260,8 @@ impl Cluster {
             .versions()
             .choose_at_most(Api::Fetch, limit)
             .map_err(|error| lane(error.into()))?;
-        let name = if uses_topic_ids(version) {
-            TopicRef::Id(id)
-        } else {
-            TopicRef::Name(topic.clone())
-        };
+        let name =
+            if uses_topic_ids(version) { TopicRef::Id(id) } else { TopicRef::Name(topic.clone()) };
         let of_node = reading.iter().filter(|(_, one)| one.leader == node);
         let wishes = of_node.map(|(partition, one)| PartitionWish {
             partition: *partition,

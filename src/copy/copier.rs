@@ -270,6 +270,14 @@ impl Copier {
         }
     }
 
+    /// Sends nothing any more: the topic that the batches were meant for is gone.
+    pub fn abandon(&mut self) {
+        if matches!(self.state, State::Copying | State::Draining) {
+            self.forget_ready();
+            self.state = State::InDoubt;
+        }
+    }
+
     /// The target cannot be reached for now: whole frames are let go of, and what was not sent
     /// will be fetched again.
     pub fn release(&mut self) {

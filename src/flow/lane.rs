@@ -64,10 +64,7 @@ impl Lane {
     }
 
     /// Ready once dialling ends, with how it ended.
-    pub(super) fn poll_dialling(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), RequestCause>> {
+    pub(super) fn poll_dialling(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), RequestCause>> {
         let State::Dialling(dialling) = &mut self.state else { return Poll::Pending };
         match dialling.as_mut().poll(cx) {
             Poll::Pending => Poll::Pending,

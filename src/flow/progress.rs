@@ -20,9 +20,7 @@ use super::settings::FlowSettings;
 use crate::client::{Cluster, LogError, LogRecord, NewRecord};
 use crate::copy::Start;
 use crate::mm2::{self, SourceOffsetKey};
-use crate::model::{
-    LeaderEpoch, Offset, ProducerIdentity, Sequence, TopicId, TopicPartition,
-};
+use crate::model::{LeaderEpoch, Offset, ProducerIdentity, Sequence, TopicId, TopicPartition};
 
 /// How often anchors are written.
 ///
@@ -159,10 +157,7 @@ fn encode(anchor: &Anchor) -> Vec<u8> {
 }
 
 /// Partition and anchor of a record, `None` if it is not one of this flow's.
-fn decode(
-    settings: &FlowSettings,
-    record: &LogRecord,
-) -> Option<(TopicPartition, Option<Anchor>)> {
+fn decode(settings: &FlowSettings, record: &LogRecord) -> Option<(TopicPartition, Option<Anchor>)> {
     let key: Value = serde_json::from_slice(record.key.as_ref()?).ok()?;
     if key.get(0)?.as_str()? != KEY_KIND
         || key.get(1)?.get("cluster")?.as_str()? != settings.id.source.as_str()

@@ -16,9 +16,7 @@ use super::supervisor::Pair;
 use crate::batch::{self, Disposition, RawBatch, Stamp, disposition, rebuild};
 use crate::client::{Cluster, EARLIEST, EndOffsets, LATEST, PartitionError, ScannedBatch};
 use crate::copy::{HaltReason, Start};
-use crate::model::{
-    LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Sequence, TopicPartition,
-};
+use crate::model::{LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Sequence, TopicPartition};
 
 /// What was decided about a partition.
 #[derive(Debug)]
@@ -82,15 +80,12 @@ impl Planner {
         );
         let mut decisions = Vec::with_capacity(pairs.len());
         for (pair, batch_bytes_max) in pairs {
-            let ends = ends(&source_starts, &source_ends, &pair.source)
-                .and_then(|source| {
-                    let target = ends(&target_starts, &target_ends, &pair.target)?;
-                    Ok(Ends { source, target })
-                });
+            let ends = ends(&source_starts, &source_ends, &pair.source).and_then(|source| {
+                let target = ends(&target_starts, &target_ends, &pair.target)?;
+                Ok(Ends { source, target })
+            });
             let decision = match ends {
-                Ok(ends) => {
-                    self.decide_one(pair, *batch_bytes_max, ends, progress, occasion).await
-                }
+                Ok(ends) => self.decide_one(pair, *batch_bytes_max, ends, progress, occasion).await,
                 Err(error) => Decision::Later(error.to_string()),
             };
             decisions.push((pair.clone(), decision));
@@ -121,7 +116,9 @@ impl Planner {
                 tracing::warn!(%flow, partition = %pair.source, copied = %anchor.start.upstream,
                     from = %ends.source.start,
                     "source topic was made anew under its name; copying the new one from its start");
-                fresh(ends.source.start)
+                // The target partition is the same, and knows our producer by its sequences.
+                let Start { identity, sequence, .. } = anchor.start;
+                Start { identity, sequence, ..fresh(ends.source.start) }
             }
             (Some(anchor), _) if anchor.target_id != pair.target_id => {
                 tracing::warn!(%flow, partition = %pair.target, acknowledged = %anchor.start.downstream,
@@ -134,12 +131,10 @@ impl Planner {
                     ours = %anchor.start.upstream, "going on where MirrorMaker 2 stopped");
                 fresh(next)
             }
-            (Some(anchor), _) => {
-                match self.reconcile(pair, batch_bytes_max, ends, anchor).await {
-                    Ok(start) => start,
-                    Err(decision) => return decision,
-                }
-            }
+            (Some(anchor), _) => match self.reconcile(pair, batch_bytes_max, ends, anchor).await {
+                Ok(start) => start,
+                Err(decision) => return decision,
+            },
             (None, Some(next)) if ends.target.end == Offset::ZERO && next > Offset::ZERO => {
                 tracing::warn!(%flow, partition = %pair.target, progress = %next,
                     from = %ends.source.start,
@@ -243,16 +238,20 @@ impl Planner {
             let from = alignment.upstream;
             let read_committed = self.settings.read_committed;
             self.source
-                .scan(&pair.source, from, ends.source.end, read_committed, |scanned| {
-                    match alignment.show(&scanned, batch_bytes_max) {
+                .scan(
+                    &pair.source,
+                    from,
+                    ends.source.end,
+                    read_committed,
+                    |scanned| match alignment.show(&scanned, batch_bytes_max) {
                         Ok(true) => ControlFlow::Continue(()),
                         Ok(false) => ControlFlow::Break(()),
                         Err(reason) => {
                             verdict = Err(Decision::Halt(reason));
                             ControlFlow::Break(())
                         }
-                    }
-                })
+                    },
+                )
                 .await
                 .map_err(later)?;
         }
@@ -281,10 +280,9 @@ fn ends(
     let find = |listed: &Listed| match listed.get(partition) {
         Some(Ok(found)) => Ok(found.offset),
         Some(Err(error)) => Err(error.clone()),
-        None => Err(PartitionError {
-            partition: partition.clone(),
-            code: crate::wire::ErrorCode(-1),
-        }),
+        None => {
+            Err(PartitionError { partition: partition.clone(), code: crate::wire::ErrorCode(-1) })
+        }
     };
     Ok(EndOffsets { start: find(starts)?, end: find(ends)? })
 }
@@ -335,7 +333,8 @@ impl Alignment<'_> {
         };
         for (piece, end, raw) in pieces {
             let matches = |stored: &Stamp| {
-                let as_is = raw && stored.header.attributes.codec() == piece.header.attributes.codec();
+                let as_is =
+                    raw && stored.header.attributes.codec() == piece.header.attributes.codec();
                 if as_is { piece.same_records(stored) } else { piece.resembles(stored) }
             };
             let Some(ahead) = self.stored[self.at..].iter().position(matches) else {

@@ -44,6 +44,12 @@ const PRODUCE_BYTES: usize = 2 * 1024 * 1024;
 /// because enough of it is ready: it must come back soon.
 const SHORT_WAIT: Duration = Duration::from_millis(5);
 
+/// Commands taken before the next look at the lanes, whose answers must not wait for long.
+const COMMANDS_AT_ONCE: usize = 1000;
+
+/// How long a produce answer may be late beyond what the broker was allowed to wait.
+const ANSWER_GRACE: Duration = Duration::from_secs(5);
+
 /// How often positions are noted in the book.
 const NOTE_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -112,6 +118,8 @@ pub(super) struct Shard {
     next_note: Moment,
     draining: bool,
     effects: Vec<Effect>,
+    /// Partitions that hold back until a moment.
+    paused: BTreeSet<SlotId>,
     /// What partitions did whose copier was replaced or taken away.
     retired: ShardSummary,
 }
@@ -143,6 +151,7 @@ impl Shard {
             next_note: Moment(Duration::ZERO),
             draining: false,
             effects: Vec::new(),
+            paused: BTreeSet::new(),
             retired: ShardSummary::default(),
         }
     }
@@ -153,6 +162,12 @@ impl Shard {
             let event = self.next().await;
             let now = self.source.clock().now();
             self.apply(event, now);
+            // A plan with many partitions comes as many commands; asking for each alone would
+            // make the others wait for a long poll.
+            for _ in 0..COMMANDS_AT_ONCE {
+                let Ok(command) = self.commands.try_recv() else { break };
+                self.apply(Event::Command(Some(command)), now);
+            }
             if now >= self.next_note {
                 self.note(now);
             }
@@ -182,17 +197,14 @@ impl Shard {
 
     /// When to look around even if nothing happens.
     fn next_moment(&self, now: Moment) -> Moment {
-        let lanes = self
-            .produce_lanes
-            .values()
-            .map(|lane| &lane.lane)
-            .chain(
-                self.fetch_lanes
-                    .values()
-                    .filter(|lane| lane.pending.is_none() && !lane.members.is_empty())
-                    .map(|lane| &lane.lane),
-            );
-        let paused = self.slots.values().flat_map(|slot| [slot.not_before, slot.fetch_not_before]);
+        let lanes = self.produce_lanes.values().map(|lane| &lane.lane).chain(
+            self.fetch_lanes
+                .values()
+                .filter(|lane| lane.pending.is_none() && !lane.members.is_empty())
+                .map(|lane| &lane.lane),
+        );
+        let paused = self.paused.iter().filter_map(|id| self.slots.get(id));
+        let paused = paused.flat_map(|slot| [slot.not_before, slot.fetch_not_before]);
         lanes
             .filter_map(|lane| lane.next_moment(now))
             .chain(paused.filter(|moment| *moment > now))
@@ -234,10 +246,29 @@ impl Shard {
     }
 
     fn stop(&mut self, source: &TopicPartition) {
-        if let Some(id) = self.by_source.get(source)
-            && let Some(slot) = self.slots.get_mut(id)
-        {
+        let Some(id) = self.by_source.get(source).copied() else { return };
+        if let Some(slot) = self.slots.get_mut(&id) {
             slot.copier.drain();
+            slot.report = Some(Report::Left { source: source.clone() });
+        }
+        self.tell_when_quiet(id);
+    }
+
+    /// Tells the supervisor about a partition once nothing of it is in flight, so that what it
+    /// finds in the target's log is all there is.
+    fn tell_when_quiet(&mut self, id: SlotId) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        if !slot.copier.is_quiet() {
+            return;
+        }
+        if let Some(report) = slot.report.take() {
+            let (anchor, left) = (slot.copier.anchor(), matches!(report, Report::Left { .. }));
+            self.book.note(&slot.source, anchor);
+            if left {
+                self.by_source.remove(&slot.source);
+                self.remove(id);
+            }
+            self.mailbox.put(report, anchor);
         }
     }
 
@@ -282,9 +313,8 @@ impl Shard {
             summary.rebuilt += counts.rebuilt.values().sum::<u64>();
             summary.lag += slot.copier.lag().unwrap_or(0);
             summary.halted += usize::from(slot.copier.halted().is_some());
-            summary.leaderless += usize::from(
-                slot.source_leader.is_none() || slot.target_leader.is_none(),
-            );
+            summary.leaderless +=
+                usize::from(slot.source_leader.is_none() || slot.target_leader.is_none());
         }
         summary
     }
@@ -309,9 +339,10 @@ impl Shard {
         }
         self.produce_lanes.retain(|node, lane| {
             !lane.in_flight.is_empty()
-                || self.slots.values().any(|slot| {
-                    slot.target_leader.is_some_and(|leader| leader.node == *node)
-                })
+                || self
+                    .slots
+                    .values()
+                    .any(|slot| slot.target_leader.is_some_and(|leader| leader.node == *node))
         });
         self.fetch_lanes.retain(|_, lane| lane.pending.is_some() || !lane.members.is_empty());
     }
@@ -325,9 +356,8 @@ impl Shard {
         let same = |view: &MetadataView| {
             view.topics.get(&slot.source.topic).is_some_and(|topic| topic.id == slot.source_id)
         };
-        let leader = source
-            .leader(&slot.source.topic, slot.source.partition)
-            .filter(|_| same(source));
+        let leader =
+            source.leader(&slot.source.topic, slot.source.partition).filter(|_| same(source));
         if leader != slot.source_leader {
             let (old, new) = (slot.source_leader, leader);
             if let (Some(old), Some(new)) = (old, new)
@@ -359,7 +389,13 @@ impl Shard {
                 lane.dirty.insert(id);
             }
         }
-        let leader = target.leader(&slot.target.topic, slot.target.partition);
+        let known = target.topics.get(&slot.target.topic);
+        let made_anew = known.is_some_and(|topic| topic.id != slot.target_id);
+        if made_anew {
+            slot.copier.abandon();
+        }
+        let leader =
+            target.leader(&slot.target.topic, slot.target.partition).filter(|_| !made_anew);
         if leader != slot.target_leader {
             let (old, new) = (slot.target_leader, leader);
             if let (Some(old), Some(new)) = (old, new)
@@ -388,6 +424,7 @@ impl Shard {
             self.enqueue(id);
             self.mark_dirty(id);
         }
+        self.tell_when_quiet(id);
     }
 
     fn mark_dirty(&mut self, id: SlotId) {
@@ -517,7 +554,9 @@ impl Shard {
         let mut answered: BTreeMap<_, _> = answer
             .partitions
             .into_iter()
-            .map(|one| ((one.topic, one.partition), (one.code, one.base_offset, one.message, one.leader)))
+            .map(|one| {
+                ((one.topic, one.partition), (one.code, one.base_offset, one.message, one.leader))
+            })
             .collect();
         for (id, sequence) in request.parts {
             let Some(slot) = self.slots.get(&id) else { continue };
@@ -550,6 +589,7 @@ impl Shard {
         if was_full {
             self.mark_dirty(id);
         }
+        self.tell_when_quiet(id);
     }
 
     fn on_fetched(&mut self, node: NodeId, answer: Answer, now: Moment) {
@@ -585,6 +625,7 @@ impl Shard {
             slot.copier.on_fetched(asked, part, &mut self.effects);
             self.perform(id, now);
             self.enqueue(id);
+            self.tell_when_quiet(id);
         }
         if let Some(lane) = self.fetch_lanes.get_mut(&node) {
             if answer.code.is_error() {
@@ -611,10 +652,13 @@ impl Shard {
                 Effect::FindSourceLeader => {
                     self.source.hint_stale(&slot.source.topic);
                     slot.fetch_not_before = now.after(Duration::from_millis(100));
+                    self.paused.insert(id);
                 }
                 Effect::FindTargetLeader => {
                     self.target.hint_stale(slot.target_topic());
                     slot.pause(now);
+                    slot.copier.release();
+                    self.paused.insert(id);
                 }
                 Effect::Pause(code) => {
                     if slot.pause(now) {
@@ -622,6 +666,9 @@ impl Shard {
                             "batch not taken; trying again");
                     }
                     slot.fetch_not_before = slot.not_before;
+                    // Frames must not wait with it: other partitions need the budget.
+                    slot.copier.release();
+                    self.paused.insert(id);
                 }
                 Effect::Doubt(doubt) => {
                     tracing::info!(%flow, partition = %slot.source, ?doubt, "looking at both logs");
@@ -634,20 +681,28 @@ impl Shard {
                 }
             }
         }
-        if let Some(slot) = self.slots.get_mut(&id) {
-            for effect in effects {
-                let report = match effect {
-                    Effect::Doubt(doubt) => Report::Doubt { source: slot.source.clone(), doubt },
-                    Effect::Halted => Report::Halted { source: slot.source.clone() },
-                    _ => continue,
-                };
-                slot.reported = true;
-                self.mailbox.put(report, slot.copier.anchor());
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        for effect in &effects {
+            let source = slot.source.clone();
+            match effect {
+                Effect::Doubt(doubt) => slot.report = Some(Report::Doubt { source, doubt: *doubt }),
+                Effect::Halted => slot.report = Some(Report::Halted { source }),
+                Effect::Passed(_)
+                | Effect::Foreign { .. }
+                | Effect::FindSourceLeader
+                | Effect::FindTargetLeader
+                | Effect::Pause(_) => {}
             }
         }
+        self.effects = effects;
+        self.effects.clear();
     }
 
     fn pump(&mut self, now: Moment) {
+        let slots = &self.slots;
+        self.paused.retain(|id| {
+            slots.get(id).is_some_and(|slot| slot.not_before > now || slot.fetch_not_before > now)
+        });
         let nodes: Vec<NodeId> = self.produce_lanes.keys().copied().collect();
         for node in nodes {
             while self.produce(node, now) {}
@@ -714,7 +769,7 @@ impl Shard {
         let patience = settings.request_timeout;
         let timeout_ms = i32::try_from(patience.as_millis()).unwrap_or(i32::MAX);
         let frame = encode_produce(version, &settings.client_id, timeout_ms, &batches);
-        let pending = connection.send(frame, patience);
+        let pending = connection.send(frame, patience + ANSWER_GRACE);
         let parts = taken.iter().map(|(id, _, sequence)| (*id, *sequence)).collect();
         lane.in_flight.push_back(InFlight { pending, version, parts });
         let was_full: Vec<SlotId> = taken.into_iter().map(|(id, ..)| id).collect();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::supervisor::Report;
 use crate::client::SessionKey;
 use crate::copy::{Copier, Start, Terms};
 use crate::model::{Leader, Moment, Offset, TopicId, TopicName, TopicPartition};
@@ -16,6 +17,7 @@ pub(super) struct Assignment {
     pub(super) source: TopicPartition,
     pub(super) target: TopicPartition,
     pub(super) source_id: TopicId,
+    pub(super) target_id: TopicId,
     pub(super) start: Start,
     pub(super) terms: Terms,
 }
@@ -25,6 +27,7 @@ pub(super) struct Slot {
     pub(super) source: TopicPartition,
     pub(super) target: TopicPartition,
     pub(super) source_id: TopicId,
+    pub(super) target_id: TopicId,
     pub(super) copier: Copier,
     pub(super) source_leader: Option<Leader>,
     pub(super) target_leader: Option<Leader>,
@@ -37,17 +40,18 @@ pub(super) struct Slot {
     pub(super) fetch_not_before: Moment,
     /// `acked` as last noted in the progress book.
     pub(super) noted: Option<Offset>,
-    /// The supervisor was told that it halted, or is in doubt.
-    pub(super) reported: bool,
+    /// What the supervisor is told once nothing is in flight.
+    pub(super) report: Option<Report>,
 }
 
 impl Slot {
     pub(super) fn new(assignment: Assignment) -> Self {
-        let Assignment { source, target, source_id, start, terms } = assignment;
+        let Assignment { source, target, source_id, target_id, start, terms } = assignment;
         Self {
             source,
             target,
             source_id,
+            target_id,
             copier: Copier::new(start, terms),
             source_leader: None,
             target_leader: None,
@@ -56,7 +60,7 @@ impl Slot {
             pause: PAUSE_FIRST,
             fetch_not_before: Moment(Duration::ZERO),
             noted: None,
-            reported: false,
+            report: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The supervisor: which partitions a flow copies, from where, in which shard; and the end.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -28,7 +28,13 @@ const LATER: Duration = Duration::from_millis(500);
 /// How often the progress line is written while something moves.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// `max.message.bytes` where the target does not tell: no limit of ours, its refusal tells.
+/// The topic config that bounds a batch.
+const LIMIT_CONFIG: &str = "max.message.bytes";
+
+/// Topics described in one request: an answer holds about forty configs of each.
+const DESCRIBED_AT_ONCE: usize = 200;
+
+/// [`LIMIT_CONFIG`] where the target does not tell: no limit of ours, its refusal tells.
 const BATCH_BYTES_UNKNOWN: usize = i32::MAX as usize;
 
 /// A source partition and the target partition it is copied to.
@@ -48,8 +54,12 @@ pub struct Pair {
 /// waiting, so the box is bounded by their number.
 #[derive(Debug)]
 pub(super) enum Report {
+    /// Both logs must be looked at.
     Doubt { source: TopicPartition, doubt: Doubt },
+    /// It stopped.
     Halted { source: TopicPartition },
+    /// It was told to stop, and has.
+    Left { source: TopicPartition },
 }
 
 /// Reports that wait for the supervisor.
@@ -117,6 +127,8 @@ enum Standing {
     /// To be decided about, not before this moment.
     Waiting(Moment, Occasion),
     Copying,
+    /// Told to stop; `true` if it is to be decided about anew after that.
+    Leaving(bool),
     Halted,
 }
 
@@ -280,7 +292,7 @@ impl Supervisor {
                 .values()
                 .filter_map(|known| match known.state {
                     Standing::Waiting(until, _) => Some(until),
-                    Standing::Copying | Standing::Halted => None,
+                    Standing::Copying | Standing::Leaving(_) | Standing::Halted => None,
                 })
                 .min();
             let wake = next_decision.map_or(next_status, |moment| moment.min(next_status));
@@ -314,41 +326,74 @@ impl Supervisor {
         let gone: Vec<TopicPartition> =
             self.known.keys().filter(|source| !wanted.contains_key(source)).cloned().collect();
         for source in gone {
-            if let Some(Known { shard: Some(shard), .. }) = self.known.remove(&source) {
-                drop(self.shards[shard].send(Command::Stop(source)).await);
-            }
+            self.leave(&source, false).await;
         }
         for pair in pairs {
-            let known = self.known.get(&pair.source);
-            if known.is_some_and(|known| known.pair == *pair) {
+            let Some(known) = self.known.get_mut(&pair.source) else {
+                let known = Known {
+                    pair: pair.clone(),
+                    shard: None,
+                    state: Standing::Waiting(now, Occasion::First),
+                    doubted_at: None,
+                    batch_bytes_max: None,
+                };
+                self.known.insert(pair.source.clone(), known);
                 continue;
-            }
-            // Another topic under an old name is another partition: decided about anew.
-            let shard = known.and_then(|known| known.shard);
-            let known = Known {
-                pair: pair.clone(),
-                shard,
-                state: Standing::Waiting(now, Occasion::First),
-                doubted_at: None,
-                batch_bytes_max: None,
             };
-            self.known.insert(pair.source.clone(), known);
+            if known.pair != *pair {
+                // Another topic under an old name is another partition: decided about anew, once
+                // nothing of the old one is in flight.
+                known.pair = pair.clone();
+                known.batch_bytes_max = None;
+                self.leave(&pair.source, true).await;
+            } else if known.state == Standing::Leaving(false) {
+                known.state = Standing::Leaving(true);
+            }
+        }
+    }
+
+    /// Stops a partition; it is forgotten, or decided about anew, when its shard says it left.
+    async fn leave(&mut self, source: &TopicPartition, comes_back: bool) {
+        let now = self.source.clock().now();
+        let Some(known) = self.known.get_mut(source) else { return };
+        match (known.state, known.shard) {
+            (Standing::Copying | Standing::Halted, Some(shard)) => {
+                known.state = Standing::Leaving(comes_back);
+                drop(self.shards[shard].send(Command::Stop(source.clone())).await);
+            }
+            (Standing::Leaving(_), _) => known.state = Standing::Leaving(comes_back),
+            (Standing::Waiting(..) | Standing::Halted | Standing::Copying, _) if comes_back => {
+                known.state = Standing::Waiting(now, Occasion::First);
+            }
+            (Standing::Waiting(..) | Standing::Halted | Standing::Copying, _) => {
+                self.known.remove(source);
+            }
         }
     }
 
     fn read_mail(&mut self, now: Moment) {
-        for (report, anchor) in self.mailbox.take() {
-            let (Report::Doubt { source, .. } | Report::Halted { source }) = &report;
+        for (report, start) in self.mailbox.take() {
+            let (Report::Doubt { source, .. }
+            | Report::Halted { source }
+            | Report::Left { source }) = &report;
             let Some(known) = self.known.get_mut(source) else { continue };
-            let ids = (known.pair.source_id, known.pair.target_id);
-            let anchor = Anchor { start: anchor, source_id: ids.0, target_id: ids.1 };
-            self.progress.anchors.insert(source.clone(), anchor);
+            if let Some(anchor) = self.progress.anchors.get_mut(source) {
+                // The ids stay those of the topics that it was true for.
+                anchor.start = start;
+            }
             match report {
                 Report::Halted { .. } => known.state = Standing::Halted,
+                Report::Left { source } => {
+                    if known.state == Standing::Leaving(true) {
+                        known.state = Standing::Waiting(now, Occasion::First);
+                    } else {
+                        self.known.remove(&source);
+                    }
+                }
                 Report::Doubt { doubt, .. } => {
-                    let at = anchor.start.upstream;
                     let new_identity = match doubt {
                         Doubt::Identity(code) => {
+                            let at = start.upstream;
                             let again = known.doubted_at.replace(at) == Some(at);
                             again || matches!(code.0, 47 | 49 | 90)
                         }
@@ -360,7 +405,9 @@ impl Supervisor {
                     };
                     let out_of_range = doubt == Doubt::OutOfRange;
                     let occasion = Occasion::Doubt { out_of_range, new_identity };
-                    known.state = Standing::Waiting(now, occasion);
+                    if known.state == Standing::Copying {
+                        known.state = Standing::Waiting(now, occasion);
+                    }
                 }
             }
         }
@@ -375,16 +422,17 @@ impl Supervisor {
             .filter(due)
             .filter_map(|known| match known.state {
                 Standing::Waiting(_, occasion) => Some((known.pair.clone(), occasion)),
-                Standing::Copying | Standing::Halted => None,
+                Standing::Copying | Standing::Leaving(_) | Standing::Halted => None,
             })
             .collect();
         if due.is_empty() {
             return;
         }
         self.learn_limits(&due).await;
-        if due.iter().any(|(_, occasion)| {
-            matches!(occasion, Occasion::Doubt { new_identity: true, .. })
-        }) {
+        if due
+            .iter()
+            .any(|(_, occasion)| matches!(occasion, Occasion::Doubt { new_identity: true, .. }))
+        {
             match self.target.init_producer_id().await {
                 Ok(identity) => self.planner.identity = identity,
                 Err(error) => {
@@ -417,24 +465,26 @@ impl Supervisor {
     /// Asks for `max.message.bytes` of the target topics. Without the right to ask, the target's
     /// refusal of a batch tells.
     async fn learn_limits(&mut self, due: &[(Pair, Occasion)]) {
-        let mut topics: Vec<TopicName> =
+        let topics: BTreeSet<TopicName> =
             due.iter().map(|(pair, _)| pair.target.topic.clone()).collect();
-        topics.dedup();
-        match self.target.describe_topic_configs(&topics).await {
-            Ok(described) => {
-                for (topic, configs) in described {
-                    let limit = configs.ok().and_then(|configs| {
-                        let entry = configs.iter().find(|one| one.name == "max.message.bytes")?;
-                        entry.value.as_ref()?.parse().ok()
-                    });
-                    match limit {
-                        Some(limit) => drop(self.limits.insert(topic, limit)),
-                        None => drop(self.limits.remove(&topic)),
+        let topics: Vec<TopicName> = topics.into_iter().collect();
+        for topics in topics.chunks(DESCRIBED_AT_ONCE) {
+            match self.target.describe_topic_configs(topics).await {
+                Ok(described) => {
+                    for (topic, configs) in described {
+                        let limit = configs.ok().and_then(|configs| {
+                            let entry = configs.iter().find(|one| one.name == LIMIT_CONFIG)?;
+                            entry.value.as_ref()?.parse().ok()
+                        });
+                        match limit {
+                            Some(limit) => drop(self.limits.insert(topic, limit)),
+                            None => drop(self.limits.remove(&topic)),
+                        }
                     }
                 }
-            }
-            Err(error) => {
-                tracing::debug!(flow = %self.settings.id, %error, "target limits not known");
+                Err(error) => {
+                    tracing::debug!(flow = %self.settings.id, %error, "target limits not known");
+                }
             }
         }
     }
@@ -448,11 +498,8 @@ impl Supervisor {
             let Some(known) = self.known.get_mut(&pair.source) else { continue };
             match decision {
                 Decision::Start(start) => {
-                    let anchor = Anchor {
-                        start,
-                        source_id: pair.source_id,
-                        target_id: pair.target_id,
-                    };
+                    let anchor =
+                        Anchor { start, source_id: pair.source_id, target_id: pair.target_id };
                     anchors.insert(pair.source.clone(), anchor);
                     starting.push((pair, start));
                 }
@@ -499,21 +546,18 @@ impl Supervisor {
         self.book.open(&pair.source, pair.source_id, pair.target_id);
         tracing::info!(flow = %self.settings.id, partition = %pair.source, target = %pair.target,
             from = %start.upstream, to = %start.downstream, "copying");
-        let Pair { source, target, source_id, .. } = pair;
-        let assignment = Assignment { source, target, source_id, start, terms };
+        let Pair { source, target, source_id, target_id } = pair;
+        let assignment = Assignment { source, target, source_id, target_id, start, terms };
         drop(self.shards[shard].send(Command::Begin(Box::new(assignment))).await);
     }
 
     async fn summarise(&self) -> FlowStatus {
-        let mut status = FlowStatus {
-            partitions: self.known.len(),
-            ..FlowStatus::default()
-        };
+        let mut status = FlowStatus { partitions: self.known.len(), ..FlowStatus::default() };
         for known in self.known.values() {
             match known.state {
                 Standing::Waiting(..) => status.waiting += 1,
                 Standing::Halted => status.halted += 1,
-                Standing::Copying => {}
+                Standing::Copying | Standing::Leaving(_) => {}
             }
         }
         for shard in &self.shards {

@@ -203,8 +203,7 @@ impl MirrorFlow {
     }
 
     async fn reach(&self, cluster: &Cluster) {
-        let mut backoff =
-            Backoff::between(Duration::from_millis(200), Duration::from_secs(5), 7);
+        let mut backoff = Backoff::between(Duration::from_millis(200), Duration::from_secs(5), 7);
         while let Err(error) = cluster.refresh(Some(&[])).await {
             if backoff.failures().is_power_of_two() || backoff.failures() == 0 {
                 tracing::warn!(flow = %self.id(), cluster = %cluster.alias(), %error,
@@ -217,8 +216,7 @@ impl MirrorFlow {
     /// Looks at topics now, and then at every interval.
     async fn rounds(&self, plan: &watch::Sender<Arc<Vec<Pair>>>) {
         let clock = self.source.clock();
-        let mut round =
-            TopicsRound::new(self.settings.rules.clone(), &self.source, &self.target);
+        let mut round = TopicsRound::new(self.settings.rules.clone(), &self.source, &self.target);
         let mut backoff = Backoff::new(6);
         let mut failing: Option<RequestError> = None;
         loop {

@@ -64,8 +64,7 @@ pub(super) async fn ensure(
 /// before that.
 pub(super) async fn settle(target: &Cluster, names: &[TopicName]) -> Result<(), RequestError> {
     let deadline = target.clock().now().after(SETTLE);
-    let mut backoff =
-        Backoff::between(Duration::from_millis(10), Duration::from_millis(500), 5);
+    let mut backoff = Backoff::between(Duration::from_millis(10), Duration::from_millis(500), 5);
     loop {
         target.refresh(Some(names)).await?;
         let view = target.view();

@@ -214,7 +214,8 @@ impl TopicsRound {
                     continue;
                 }
             }
-            let known = self.known_configs.as_ref().is_none_or(|known| known.contains(&config.name));
+            let known =
+                self.known_configs.as_ref().is_none_or(|known| known.contains(&config.name));
             match config.value {
                 Some(value) if known => drop(copied.insert(config.name, value)),
                 Some(_) if config.source == ConfigSource::Topic => unknown.push(config.name),
