@@ -16,6 +16,6 @@ pub use cluster::{ClusterAlias, FlowId, Leader, Side};
 pub use gap::{Gap, GapReason};
 pub use ids::{NodeId, PartitionIndex, TopicId, TopicName, TopicPartition};
 pub use offset::{LeaderEpoch, Offset, OffsetRange};
-pub use producer::{ProducerIdentity, Sequence};
+pub use producer::{AbortedTransaction, ProducerIdentity, Sequence};
 pub use secret::Secret;
 pub use time::{Moment, Timestamp};

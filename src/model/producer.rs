@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::Offset;
+
 /// A record's sequence under one producer id and epoch on one partition.
 ///
 /// Runs from 0 to `i32::MAX` and then starts again at 0, as `DefaultRecordBatch` counts.
@@ -50,6 +52,15 @@ impl fmt::Display for ProducerIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.id, self.epoch)
     }
+}
+
+/// One entry of a Fetch response's list of aborted transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AbortedTransaction {
+    /// Offset of the transaction's first record in this partition.
+    pub first_offset: Offset,
+    /// Whose transaction it was.
+    pub producer_id: i64,
 }
 
 #[cfg(test)]

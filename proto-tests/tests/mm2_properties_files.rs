@@ -1,0 +1,324 @@
+//! MM2's own files are understood, and every problem of a file is shown at once, at its place.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use heliograph::config::{
+    DefaultsFrom, ExistingRecordsPolicy, GapPolicy, Isolation, MirrorSettings, OffsetReset,
+    Problems, Security, VerifyCrc, load, render_warnings,
+};
+use heliograph::model::ClusterAlias;
+use heliograph::policy::{PolicyKind, Selection};
+
+const TWO_CLUSTERS: &str = "clusters = a, b\n\
+    a.bootstrap.servers = kafka-a:9092\n\
+    b.bootstrap.servers = [::1]:9092, kafka-b:9093\n";
+
+fn loaded(lines: &str) -> MirrorSettings {
+    match try_loaded(lines) {
+        Ok(settings) => settings,
+        Err(problems) => panic!("{problems}"),
+    }
+}
+
+/// The two clusters above and `lines`, which begin on line 4.
+fn try_loaded(lines: &str) -> Result<MirrorSettings, Problems> {
+    load("mm2.properties", format!("{TWO_CLUSTERS}{lines}").as_bytes(), &[])
+}
+
+fn problems(lines: &str) -> Problems {
+    try_loaded(lines).expect_err("problems")
+}
+
+fn only(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn recorded(run: &str) -> Vec<u8> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/mm2");
+    let text = fs::read_to_string(root.join(run).join("mm2.properties")).expect(run);
+    text.replace("HOST:PORT", "localhost:9092").into_bytes()
+}
+
+#[test]
+fn a_file_with_nothing_but_a_flow_gets_the_defaults() {
+    let settings = loaded("a->b.enabled = true\n");
+
+    assert_eq!(settings.warnings, []);
+    assert_eq!(settings.process.memory_bytes, 16_777_216);
+    assert_eq!(settings.process.verify_crc, VerifyCrc::Never);
+    let b = &settings.clusters[&ClusterAlias::new("b")];
+    assert_eq!(b.bootstrap, [("::1".to_owned(), 9092), ("kafka-b".to_owned(), 9093)]);
+    assert_eq!((b.security, b.request_timeout), (Security::Plaintext, Duration::from_secs(30)));
+    let [flow] = settings.flows.as_slice() else { panic!("{:?}", settings.flows) };
+    assert_eq!((flow.id.to_string().as_str(), flow.enabled), ("a->b", true));
+    assert_eq!(flow.isolation, Isolation::ReadCommitted);
+    assert_eq!(flow.auto_offset_reset, OffsetReset::Earliest);
+    assert_eq!(flow.refresh_topics_interval, Some(Duration::from_secs(5)));
+    assert_eq!((flow.replication_factor, flow.tasks_max), (None, None));
+    assert_eq!(flow.offset_storage.topic.as_str(), "mm2-offsets.a.internal");
+    assert_eq!(flow.offset_storage.partitions, Some(25));
+    assert_eq!(flow.offset_storage.replication_factor, None);
+    assert_eq!(flow.offset_flush_interval, Duration::from_secs(60));
+    assert_eq!(flow.use_defaults_from, DefaultsFrom::Target);
+    assert_eq!(flow.existing_records_policy, ExistingRecordsPolicy::Halt);
+    assert_eq!(flow.gap_policy, GapPolicy::Record);
+    assert_eq!(flow.client_id, "a->b");
+    let topics = flow.flow_topics();
+    assert_eq!(
+        topics.select(&"orders".into()),
+        Ok(Selection::Copied { as_topic: "a.orders".into() })
+    );
+    assert_eq!(topics.select(&"__consumer_offsets".into()), Ok(Selection::Filtered));
+}
+
+#[test]
+fn the_files_of_the_recorded_mm2_runs_are_understood() {
+    for run in ["default-policy", "separator", "separator-internal-dot", "identity-target"] {
+        let settings = load(run, &recorded(run), &[]).unwrap_or_else(|error| panic!("{error}"));
+        let [flow] = settings.flows.as_slice() else { panic!("{run}: {:?}", settings.flows) };
+        assert_eq!(flow.replication_factor, Some(1), "{run}");
+        assert_eq!(flow.offset_storage.replication_factor, Some(1), "{run}");
+        assert_eq!(flow.tasks_max, Some(2), "{run}");
+        assert_eq!(flow.refresh_topics_interval, Some(Duration::from_secs(2)), "{run}");
+        assert_eq!(flow.offset_flush_interval, Duration::from_secs(2), "{run}");
+    }
+
+    let identity = load("x", &recorded("identity-target"), &[]).expect("a good file");
+    assert_eq!(identity.flows[0].policy.kind(), PolicyKind::Identity);
+    assert_eq!(identity.flows[0].use_defaults_from, DefaultsFrom::Source);
+
+    let names = |run: &str| {
+        let settings = load(run, &recorded(run), &[]).expect("a good file");
+        let policy = &settings.flows[0].policy;
+        let a = ClusterAlias::new("A");
+        let checkpoints = policy.internal().checkpoints(&a);
+        (policy.remote(&a, &"orders".into()).to_string(), checkpoints.to_string())
+    };
+    assert_eq!(names("separator"), ("A_orders".to_owned(), "A_checkpoints_internal".to_owned()));
+    assert_eq!(
+        names("separator-internal-dot"),
+        ("A_orders".to_owned(), "A.checkpoints.internal".to_owned())
+    );
+}
+
+#[test]
+fn exactly_once_is_refused_with_the_way_out_and_not_quietly_left_out() {
+    let problems = load("x", &recorded("exactly-once"), &[]).expect_err("a problem");
+
+    assert_eq!(problems.errors.len(), 1);
+    assert_eq!(problems.errors[0].key, "B.exactly.once.source.support");
+}
+
+#[test]
+fn all_problems_of_a_file_are_shown_at_once_as_a_person_reads_them() {
+    let problems = problems(
+        "a->b.enabled = yes\n\
+         a->b.topics = orders\\\\..*, \\\\p{javaLowerCase}+\\\\.log\n\
+         b.security.protocol = SSL\n\
+         tasks.max = 0\n\
+         a->b.gap.policy = hlat\n",
+    );
+
+    assert_eq!(
+        problems.to_string(),
+        r"error: 5 problems in mm2.properties
+
+  line 4, column 16  a->b.enabled = yes
+                                    ^^^
+    neither true nor false
+
+  line 5, column 28  a->b.topics = orders\\..*, \\p{javaLowerCase}+\\.log
+                                                ^^^^^^^^^^^^^^^^^^
+    Java's `\p{javaLowerCase}` has no equivalent here, so this pattern cannot be honoured exactly
+    hint: topic names are ASCII; write [a-z]
+
+  line 6, column 23  b.security.protocol = SSL
+                                           ^^^
+    SSL is not supported yet in this version
+    hint: only PLAINTEXT works for now
+
+  line 7, column 13  tasks.max = 0
+                                 ^
+    not a whole number from 1 to 2147483647
+
+  line 8, column 19  a->b.gap.policy = hlat
+                                       ^^^^
+    unknown value; known: record, halt
+    hint: did you mean halt?
+"
+    );
+}
+
+#[test]
+fn security_other_than_plaintext_is_refused_wherever_it_is_written() {
+    for line in [
+        "security.protocol = SSL",
+        "b.security.protocol = sasl_ssl",
+        "a.consumer.security.protocol = SSL",
+        "a->b.source.admin.security.protocol = SSL",
+        "a->b.target.producer.security.protocol = SSL",
+    ] {
+        let problems = problems(&format!("a->b.enabled = true\n{line}\n"));
+        assert_eq!(problems.errors.len(), 1, "{problems}");
+        assert!(problems.errors[0].message.contains("not supported yet"), "{problems}");
+    }
+
+    let problems = problems("a->b.enabled = true\nsecurity.protocol = SLS\n");
+    assert_eq!(problems.errors[0].hint.as_deref(), Some("did you mean SSL?"));
+    assert_eq!(loaded("a->b.enabled = true\nsecurity.protocol = plaintext\n").warnings, []);
+}
+
+#[test]
+fn a_password_appears_in_no_problem_and_no_warning() {
+    let lines = "a->b.enabled = true\n\
+        a.security.protocol = SASL_SSL\n\
+        a.sasl.jaas.config = x password=\"hunter2\";\n\
+        a.sasl.jaas.conifg = x password=\"hunter2\";\n\
+        a.ssl.key.passwrd = hunter2\n\
+        c.ssl.key.password = hunter2\n\
+        a->b.ssl.key.password = hunter2 \\\n hunter2\n\
+        a.ssl.keystore.password = \\\\u12 hunter2\n\
+        config.providers = env\n\
+        b.ssl.key.password = hunter2${env:X}\n";
+
+    let text = problems(lines).to_string();
+
+    assert!(text.contains("a.sasl.jaas.conifg"), "{text}");
+    assert!(!text.contains("hunter2"), "{text}");
+}
+
+#[test]
+fn a_flow_needs_bootstrap_servers_on_both_sides() {
+    let file = "clusters = a, b, c\na.bootstrap.servers = a:1\nb.bootstrap.servers = b\n\
+        a->b.enabled = true\nc->a.enabled = true\n";
+
+    let problems = load("x", file.as_bytes(), &[]).expect_err("problems");
+
+    let messages: Vec<&str> =
+        problems.errors.iter().map(|problem| problem.message.as_str()).collect();
+    assert_eq!(messages, ["cluster c has no bootstrap servers", "`b` is no broker address"]);
+}
+
+#[test]
+fn two_aliases_with_the_same_brokers_are_pointed_out() {
+    let file = "clusters = a, b\na.bootstrap.servers = x:1, y:1\nb.bootstrap.servers = Y:1,x:1\n\
+        a->b.enabled = true\n";
+
+    let settings = load("x", file.as_bytes(), &[]).expect("a good file");
+
+    assert_eq!(settings.warnings.len(), 1);
+    assert!(settings.warnings[0].message.contains("same bootstrap servers"));
+}
+
+#[test]
+fn two_flows_that_could_feed_each_other_for_ever_are_pointed_out() {
+    let both = "a->b.enabled = true\nb->a.enabled = true\n";
+    assert_eq!(loaded(both).warnings, []);
+
+    let identity = "replication.policy.class = \
+        org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n";
+    let warnings = loaded(&format!("{both}{identity}")).warnings;
+    assert_eq!(warnings.len(), 1);
+    assert_eq!(warnings[0].message, "a->b and b->a keep topic names, so cycles cannot be seen");
+
+    let file = "clusters = us.east, us.west\nus.east.bootstrap.servers = x:1\n\
+        us.west.bootstrap.servers = y:1\nus.east->us.west.enabled = true\n\
+        us.west->us.east.enabled = true\n";
+    let settings = load("x", file.as_bytes(), &[]).expect("a good file");
+    assert_eq!(settings.warnings.len(), 1);
+    assert!(settings.warnings[0].message.contains("us.east holds the separator"));
+}
+
+#[test]
+fn the_clusters_option_keeps_flows_into_the_named_targets_only() {
+    let file = format!("{TWO_CLUSTERS}a->b.enabled = true\nb->a.enabled = true\n");
+    let flows = |names: &[&str]| {
+        let settings = load("x", file.as_bytes(), &only(names)).expect("a good file");
+        settings.flows.iter().map(|flow| flow.id.to_string()).collect::<Vec<_>>()
+    };
+
+    assert_eq!(flows(&[]), ["a->b", "b->a"]);
+    assert_eq!(flows(&["b"]), ["a->b"]);
+    assert_eq!(flows(&["a", "nowhere"]), ["b->a"]);
+
+    let problems = load("x", file.as_bytes(), &only(&["nowhere"])).expect_err("no flow");
+    assert_eq!(problems.errors[0].message, "no flow into nowhere is enabled (--clusters)");
+}
+
+#[test]
+fn the_top_level_enabled_switches_on_what_mm2_would_start_for_heartbeats() {
+    let enabled = |lines: &str| {
+        let settings = loaded(lines);
+        let on = settings.flows.iter().filter(|flow| flow.enabled);
+        on.map(|flow| flow.id.to_string()).collect::<Vec<_>>()
+    };
+
+    assert_eq!(enabled("enabled = true\n"), ["a->b", "b->a"]);
+    assert_eq!(enabled("enabled = true\nb->a.enabled = false\n"), ["a->b"]);
+    assert_eq!(enabled("enabled = true\nb->a.emit.heartbeats.enabled = false\n"), ["a->b"]);
+}
+
+#[test]
+fn a_flow_s_own_value_wins_over_the_top_level_and_the_cluster_s_consumer_over_the_flow_s() {
+    let settings = loaded(
+        "a->b.enabled = true\n\
+         topics = top\n\
+         a->b.topics = own\n\
+         a.consumer.isolation.level = read_uncommitted\n\
+         a->b.consumer.isolation.level = read_committed\n\
+         a->b.source.consumer.auto.offset.reset = latest\n\
+         offset.storage.replication.factor = 1\n\
+         b.offset.storage.replication.factor = 2\n\
+         b.offset.flush.interval.ms = 5000\n\
+         a.consumer.client.id = me\n\
+         replication.factor = -1\n\
+         refresh.topics.enabled = false\n",
+    );
+    let flow = &settings.flows[0];
+
+    assert_eq!(flow.topics.accepts("own"), Ok(true));
+    assert_eq!(flow.topics.accepts("top"), Ok(false));
+    assert_eq!(flow.isolation, Isolation::ReadUncommitted);
+    assert_eq!(flow.auto_offset_reset, OffsetReset::Latest);
+    assert_eq!(flow.offset_storage.replication_factor, Some(1));
+    assert_eq!(flow.offset_flush_interval, Duration::from_secs(5));
+    assert_eq!(flow.client_id, "me|a->b");
+    assert_eq!((flow.replication_factor, flow.refresh_topics_interval), (None, None));
+}
+
+#[test]
+fn the_removed_blacklists_are_honoured_with_a_warning() {
+    let settings = loaded("a->b.enabled = true\ntopics.blacklist = secret.*\n");
+
+    assert_eq!(settings.flows[0].topics.accepts("secret-1"), Ok(false));
+    assert_eq!(settings.warnings.len(), 1);
+    let text = render_warnings("mm2.properties", &settings.warnings);
+    assert!(text.starts_with("1 warning about mm2.properties\n\n  line 5, column 1  topics.black"));
+}
+
+#[test]
+fn the_identity_policy_is_known_by_its_class_and_others_are_refused() {
+    let class = |name: &str| {
+        format!(
+            "a->b.enabled = true\nreplication.policy.class = org.apache.kafka.connect.mirror.{name}\n"
+        )
+    };
+
+    let settings = loaded(&class("IdentityReplicationPolicy"));
+    assert_eq!(settings.flows[0].policy.kind(), PolicyKind::Identity);
+    let problems = problems(&class("IdentityReplicatonPolicy"));
+    assert_eq!(
+        problems.errors[0].hint.as_deref(),
+        Some("did you mean org.apache.kafka.connect.mirror.IdentityReplicationPolicy?")
+    );
+}
+
+#[test]
+fn a_file_without_clusters_says_what_to_write() {
+    let problems = load("x", b"", &[]).expect_err("problems");
+
+    assert_eq!(problems.errors.len(), 1);
+    assert!(problems.errors[0].hint.as_ref().is_some_and(|hint| hint.contains("clusters = a, b")));
+}

@@ -1,0 +1,68 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use super::report::{Exit, Failure};
+use super::run;
+use crate::telemetry::log::{self, Format};
+
+/// Mirrors Apache Kafka clusters: MirrorMaker 2's job, from MirrorMaker 2's own file.
+#[derive(Debug, Parser)]
+#[command(name = "heliograph", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+
+    /// What to log: a level, or levels by module (`info`, `debug`, `heliograph::flow=debug`).
+    #[arg(long, global = true, default_value = "info", env = "HELIOGRAPH_LOG")]
+    log: String,
+
+    /// How log lines look.
+    #[arg(long, global = true, default_value = "text", env = "HELIOGRAPH_LOG_FORMAT")]
+    log_format: Format,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the flows of a properties file until SIGTERM or SIGINT.
+    ///
+    /// Exit codes: 0 drained; 1 failed while running; 2 usage or configuration; 4 drained late,
+    /// or not at all.
+    Run {
+        /// MirrorMaker 2 properties file.
+        file: PathBuf,
+
+        /// Run only the flows into these clusters.
+        #[arg(long, value_name = "ALIAS", num_args = 1..)]
+        clusters: Vec<String>,
+    },
+}
+
+/// Runs the program with its arguments and gives its exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(message) => {
+            // Help and version are no errors. If nobody reads, nobody is told.
+            let exit = if message.use_stderr() { Exit::Usage } else { Exit::Done };
+            drop(message.print());
+            return exit.into();
+        }
+    };
+    let outcome = log::start(&cli.log, cli.log_format)
+        .map_err(|error| Failure::usage(format!("--log {}: {error}", cli.log)))
+        .and_then(|()| match cli.command {
+            Command::Run { file, clusters } => run::run(&file, &clusters),
+        });
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            eprintln!("{failure}");
+            failure.exit.into()
+        }
+    }
+}

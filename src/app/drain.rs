@@ -1,0 +1,48 @@
+//! Signals: the first drains, the second ends.
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::report::Exit;
+
+/// SIGTERM and SIGINT.
+#[derive(Debug)]
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Listens from here on.
+    ///
+    /// # Errors
+    ///
+    /// If the process may not.
+    pub(super) fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+
+    /// Cancels `shutdown` at the first signal and ends the process at the second.
+    pub(super) async fn watch(mut self, shutdown: CancellationToken) {
+        let signal = self.next().await;
+        tracing::info!(signal, "ending: seeing through what is in flight (again to end at once)");
+        shutdown.cancel();
+        let signal = self.next().await;
+        tracing::error!(
+            signal,
+            "ended at once; the target's log says at the next start how far \
+            this run came"
+        );
+        std::process::exit(i32::from(Exit::Late.code()));
+    }
+}

@@ -1,0 +1,9 @@
+//! Floor 7: the program.
+
+mod cli;
+mod drain;
+mod report;
+mod run;
+mod wiring;
+
+pub use cli::main;

@@ -1,0 +1,100 @@
+//! `heliograph run`: every flow of a file, until told to end.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::drain::Signals;
+use super::report::{Exit, Failure};
+use super::wiring;
+use crate::client::{Clock, Cluster, FrameBudget};
+use crate::config::{self, MirrorSettings, render_warnings};
+use crate::mirror::{FlowEnd, MirrorFlow};
+use crate::model::{ClusterAlias, FlowId};
+
+/// How long tasks that only hold connections may take to end.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+
+/// Reads the file and runs its flows.
+///
+/// # Errors
+///
+/// [`Failure`] for a file that cannot be used.
+pub(super) fn run(file: &Path, only_targets: &[String]) -> Result<Exit, Failure> {
+    let shown = file.display().to_string();
+    let bytes = std::fs::read(file)
+        .map_err(|error| Failure::usage(format!("{shown} cannot be read: {error}")))?;
+    let settings = config::load(&shown, &bytes, only_targets).map_err(Failure::laid_out)?;
+    if !settings.warnings.is_empty() {
+        eprintln!("{}", render_warnings(&shown, &settings.warnings).trim_end());
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::running(format!("no runtime: {error}")))?;
+    let exit = runtime.block_on(run_flows(&settings))?;
+    // Whatever still runs holds nothing that matters.
+    runtime.shutdown_timeout(LAST_WAIT);
+    Ok(exit)
+}
+
+async fn run_flows(settings: &MirrorSettings) -> Result<Exit, Failure> {
+    let signals = Signals::listen()
+        .map_err(|error| Failure::running(format!("signals cannot be listened to: {error}")))?;
+    let (clock, tracker) = (Clock::start(), TaskTracker::new());
+    let (shutdown, end) = (CancellationToken::new(), CancellationToken::new());
+    tracker.spawn(signals.watch(shutdown.clone()));
+    let memory = usize::try_from(settings.process.memory_bytes).unwrap_or(usize::MAX);
+    let budget = FrameBudget::new(memory);
+    let clusters: BTreeMap<&ClusterAlias, Cluster> = settings
+        .clusters
+        .iter()
+        .map(|(alias, cluster)| {
+            let cluster = wiring::cluster(cluster);
+            (alias, Cluster::new(cluster, clock, &tracker, end.clone()))
+        })
+        .collect();
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        flows = settings.flows.iter().filter(|flow| flow.enabled).count(),
+        memory_bytes = budget.total_bytes(),
+        "heliograph started"
+    );
+
+    let mut flows: JoinSet<(FlowId, FlowEnd)> = JoinSet::new();
+    for flow in settings.flows.iter().filter(|flow| flow.enabled) {
+        let ends = (clusters.get(&flow.id.source), clusters.get(&flow.id.target));
+        let (Some(source), Some(target)) = ends else {
+            return Err(Failure::running(format!("{} names an unknown cluster", flow.id)));
+        };
+        let wired = wiring::flow(flow, &settings.process);
+        let mirror = MirrorFlow::new(wired, (source, target), &budget, &tracker);
+        let (id, shutdown) = (flow.id.clone(), shutdown.clone());
+        flows.spawn(async move { (id, mirror.run(shutdown).await) });
+    }
+    let mut exit = Exit::Done;
+    while let Some(ended) = flows.join_next().await {
+        match ended {
+            Ok((_, FlowEnd::Drained)) => {}
+            Ok((_, FlowEnd::Late)) => exit = Exit::Late,
+            Ok((flow, FlowEnd::Refused(why))) => {
+                tracing::error!(%flow, why, "flow does not run");
+                if exit == Exit::Done {
+                    exit = Exit::Failed;
+                }
+            }
+            // A panic ends the process loudly.
+            Err(error) => std::panic::resume_unwind(match error.try_into_panic() {
+                Ok(panic) => panic,
+                Err(error) => Box::new(error.to_string()),
+            }),
+        }
+    }
+    end.cancel();
+    tracing::info!(code = exit.code(), "heliograph ended");
+    Ok(exit)
+}

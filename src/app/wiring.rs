@@ -1,0 +1,107 @@
+//! From what a file asks for to what each floor needs.
+
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use crate::client::{ClusterSettings, Endpoint};
+use crate::config;
+use crate::flow::{ExistingRecords, FlowSettings, GapPolicy, Reset};
+use crate::mirror::{InternalTopic, MirrorSettings, TopicRules};
+use crate::mm2;
+use crate::model::TopicName;
+
+/// Shards of a flow when the file sets no bound (`tasks.max`).
+///
+/// One shard fills a core with raw copying at a gigabyte a second; more than four help nobody
+/// that two do not help.
+const SHARDS_MAX: usize = 4;
+
+/// Bytes of one fetch answer, if the file does not say otherwise: small enough to stay in the
+/// processor's cache between socket and socket.
+const FETCH_BYTES: usize = 2 * 1024 * 1024;
+
+/// Bytes of one partition in one fetch answer, if the file does not say otherwise. Measured on
+/// a local link: more costs cache, less costs requests.
+const PARTITION_BYTES: usize = 256 * 1024;
+
+/// How long draining may take: a process manager kills after thirty seconds.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(15);
+
+/// A cluster's settings for the client floor.
+pub(super) fn cluster(settings: &config::ClusterSettings) -> ClusterSettings {
+    let endpoint = |(host, port): &(String, u16)| Endpoint { host: host.clone(), port: *port };
+    ClusterSettings {
+        alias: settings.alias.clone(),
+        bootstrap: settings.bootstrap.iter().map(endpoint).collect(),
+        client_id: settings.client_id.clone().unwrap_or_else(|| "heliograph".to_owned()),
+        request_timeout: settings.request_timeout,
+        connect_timeout: settings.connection_setup_timeout.first,
+    }
+}
+
+/// A flow's settings for the floors below.
+pub(super) fn flow(
+    settings: &config::FlowSettings,
+    process: &config::ProcessSettings,
+) -> MirrorSettings {
+    let source = &settings.id.source;
+    let positions =
+        TopicName::new(format!("mm2-heliograph-positions.{}.internal", source.as_str()));
+    let cores = available_parallelism().map_or(1, usize::from).min(SHARDS_MAX);
+    let tasks_max = settings.tasks_max.map_or(usize::MAX, |max| max as usize);
+    let memory = usize::try_from(process.memory_bytes).unwrap_or(usize::MAX);
+    // A quarter of the budget: one answer is read while others are on their way out.
+    let fetch_bytes = settings.fetch_max_bytes.map_or(FETCH_BYTES, |max| max as usize);
+    let fetch_bytes = fetch_bytes.min(memory / 4).max(1);
+    let partition_bytes =
+        settings.max_partition_fetch_bytes.map_or(PARTITION_BYTES, |max| max as usize);
+    let storage = &settings.offset_storage;
+    MirrorSettings {
+        flow: FlowSettings {
+            id: settings.id.clone(),
+            read_committed: settings.isolation == config::Isolation::ReadCommitted,
+            verify: process.verify_crc == config::VerifyCrc::Always,
+            shards: cores.min(tasks_max).max(1),
+            reset: match settings.auto_offset_reset {
+                config::OffsetReset::Earliest => Reset::Earliest,
+                config::OffsetReset::Latest => Reset::Latest,
+                config::OffsetReset::None => Reset::None,
+            },
+            gap_policy: match settings.gap_policy {
+                config::GapPolicy::Record => GapPolicy::Record,
+                config::GapPolicy::Halt => GapPolicy::Halt,
+            },
+            existing_records: match settings.existing_records_policy {
+                config::ExistingRecordsPolicy::Halt => ExistingRecords::Halt,
+                config::ExistingRecordsPolicy::Append => ExistingRecords::Append,
+            },
+            fetch_wait: settings.fetch_max_wait,
+            fetch_bytes_max: fetch_bytes,
+            partition_bytes_max: partition_bytes.min(fetch_bytes),
+            commit_interval: settings.offset_flush_interval,
+            offsets_topic: storage.topic.clone(),
+            positions_topic: positions.clone(),
+            connector_name: mm2::SOURCE_CONNECTOR.to_owned(),
+        },
+        rules: TopicRules {
+            topics: settings.flow_topics(),
+            configs: settings.configs.clone(),
+            source_defaults: settings.use_defaults_from == config::DefaultsFrom::Source,
+            replication_factor: settings.replication_factor.unwrap_or(-1),
+        },
+        internal: vec![
+            InternalTopic {
+                name: storage.topic.clone(),
+                partitions: storage.partitions.unwrap_or(-1),
+                replication_factor: storage.replication_factor.unwrap_or(-1),
+            },
+            InternalTopic {
+                name: positions,
+                partitions: 1,
+                replication_factor: storage.replication_factor.unwrap_or(-1),
+            },
+        ],
+        refresh: settings.refresh_topics_interval,
+        drain_patience: DRAIN_PATIENCE,
+    }
+}

@@ -1,0 +1,173 @@
+//! Opening a batch and writing its records anew.
+//!
+//! For batches that a broker would refuse, or store wrongly, behind a new header alone. Keys,
+//! values, headers and what readers see as the time stay as they are; offsets become dense.
+
+use super::header::RawBatch;
+use super::record::{BatchBuilder, RecordError, for_each_record};
+use super::{Codec, HEADER_BYTES};
+use crate::model::{Offset, OffsetRange, Timestamp};
+
+/// One of the batches that a source batch became.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// Dense, without a producer; base offset is the first record's upstream offset.
+    pub batch: RawBatch,
+    /// Upstream offset of its first record, up to where the next piece (or the next source
+    /// batch) begins.
+    pub upstream: OffsetRange,
+}
+
+/// Why a batch cannot be rebuilt.
+#[derive(Debug, thiserror::Error)]
+pub enum RebuildError {
+    /// Its records cannot be read.
+    #[error(transparent)]
+    Records(#[from] RecordError),
+    /// One record alone is larger than the target takes.
+    #[error(
+        "the record at upstream offset {offset} needs a batch of {bytes} bytes; the target topic \
+         takes {max} (max.message.bytes)"
+    )]
+    RecordTooLarge {
+        /// Upstream offset of the record.
+        offset: Offset,
+        /// Size of a batch that holds it alone.
+        bytes: usize,
+        /// The target's limit.
+        max: usize,
+    },
+}
+
+/// A record's place in the unpacked batch, kept while the batch is divided.
+struct Kept {
+    offset: Offset,
+    timestamp: Timestamp,
+    payload: Vec<u8>,
+}
+
+/// Writes the records of `batch` from `position` on anew, in the codec they had, as batches of
+/// at most `batch_bytes_max` bytes. No piece if no record is left.
+///
+/// The checksum is verified first: writing anew seals whatever was there.
+///
+/// # Errors
+///
+/// [`RebuildError`]; nothing of the batch may be copied then.
+pub fn rebuild(
+    batch: &RawBatch,
+    position: Offset,
+    batch_bytes_max: usize,
+) -> Result<Vec<Piece>, RebuildError> {
+    let mut kept = Vec::new();
+    for_each_record(batch, |record| {
+        if record.offset >= position {
+            kept.push(Kept {
+                offset: record.offset,
+                timestamp: record.timestamp,
+                payload: record.payload.to_vec(),
+            });
+        }
+    })?;
+    let codec = batch.header().attributes.codec().ok_or(RecordError::UnknownCodec)?;
+    let mut pieces = Vec::new();
+    divide(&kept, codec, batch_bytes_max, batch.header().next_offset(), &mut pieces)?;
+    Ok(pieces)
+}
+
+/// One batch if it fits, else two halves.
+fn divide(
+    records: &[Kept],
+    codec: Codec,
+    batch_bytes_max: usize,
+    next_offset: Offset,
+    out: &mut Vec<Piece>,
+) -> Result<(), RebuildError> {
+    let Some(first) = records.first() else { return Ok(()) };
+    let mut builder = BatchBuilder::new(codec);
+    for record in records {
+        builder.push_payload(record.timestamp, &record.payload);
+    }
+    let batch = builder.finish(first.offset)?;
+    let bytes = HEADER_BYTES + batch.body().len();
+    if bytes <= batch_bytes_max {
+        out.push(Piece { batch, upstream: OffsetRange::new(first.offset, next_offset) });
+        return Ok(());
+    }
+    if records.len() == 1 {
+        let offset = first.offset;
+        return Err(RebuildError::RecordTooLarge { offset, bytes, max: batch_bytes_max });
+    }
+    let (left, right) = records.split_at(records.len() / 2);
+    divide(left, codec, batch_bytes_max, right[0].offset, out)?;
+    divide(right, codec, batch_bytes_max, next_offset, out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(codec: Codec, count: i64) -> RawBatch {
+        let mut builder = BatchBuilder::new(codec);
+        for i in 0..count {
+            let key = format!("key {i}");
+            builder.push(Timestamp(1000 + i), Some(key.as_bytes()), Some(&[7; 100]));
+        }
+        builder.finish(Offset(50)).unwrap()
+    }
+
+    fn keys(piece: &Piece) -> Vec<(i64, String, i64)> {
+        let mut out = Vec::new();
+        for_each_record(&piece.batch, |record| {
+            let key = String::from_utf8(record.key.unwrap().to_vec()).unwrap();
+            out.push((record.offset.0, key, record.timestamp.0));
+        })
+        .unwrap();
+        out
+    }
+
+    #[test]
+    fn a_batch_that_starts_before_the_position_keeps_the_records_from_there_on() {
+        for codec in [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
+            let pieces = rebuild(&batch(codec, 5), Offset(53), 1 << 20).unwrap();
+
+            assert_eq!(pieces.len(), 1);
+            assert_eq!(pieces[0].upstream, OffsetRange::new(Offset(53), Offset(55)));
+            assert_eq!(pieces[0].batch.header().attributes.codec(), Some(codec));
+            let expected = [(53, "key 3".to_owned(), 1003), (54, "key 4".to_owned(), 1004)];
+            assert_eq!(keys(&pieces[0]), expected);
+        }
+    }
+
+    #[test]
+    fn a_batch_that_is_too_large_becomes_several_and_no_record_is_lost() {
+        let pieces = rebuild(&batch(Codec::None, 100), Offset(0), 1500).unwrap();
+
+        assert!(pieces.iter().all(|piece| piece.batch.bytes().len() <= 1500));
+        let offsets: Vec<i64> =
+            pieces.iter().flat_map(|piece| keys(piece).into_iter().map(|key| key.0)).collect();
+        assert_eq!(offsets, (50..150).collect::<Vec<_>>());
+        assert!(pieces.windows(2).all(|pair| pair[0].upstream.end == pair[1].upstream.start));
+        assert_eq!(pieces.last().unwrap().upstream.end, Offset(150));
+    }
+
+    #[test]
+    fn a_record_that_is_too_large_alone_is_named() {
+        let error = rebuild(&batch(Codec::None, 3), Offset(0), 150).unwrap_err();
+        assert!(
+            matches!(error, RebuildError::RecordTooLarge { offset: Offset(50), .. }),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_damaged_batch_is_never_written_anew() {
+        let good = batch(Codec::None, 3);
+        let mut bytes = good.bytes().to_vec();
+        *bytes.last_mut().unwrap() ^= 1;
+        let damaged = RawBatch::new(bytes.into()).unwrap();
+
+        let error = rebuild(&damaged, Offset(0), 1 << 20).unwrap_err();
+        assert!(matches!(error, RebuildError::Records(RecordError::Checksum)), "{error}");
+    }
+}

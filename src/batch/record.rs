@@ -1,0 +1,240 @@
+//! Records inside a version 2 batch: a view, and a builder. The raw path uses neither.
+
+use bytes::Bytes;
+
+use super::codec::{CodecError, pack, unpack};
+use super::header::{HEADER_BYTES, LENGTH_OVERHEAD, RawBatch, at};
+use super::{Codec, HeaderError};
+use crate::model::{Offset, Timestamp};
+
+/// Why the records of a batch cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The stored checksum is not that of the bytes.
+    #[error("the batch's checksum is wrong")]
+    Checksum,
+    /// The codec's number has no meaning.
+    #[error("the batch's codec is unknown")]
+    UnknownCodec,
+    /// The records cannot be unpacked.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    /// A record's framing makes no sense; counted from 0.
+    #[error("record {0} of the batch is damaged")]
+    Framing(i32),
+    /// Bytes are left behind the last record.
+    #[error("{0} bytes follow the last record")]
+    Trailing(usize),
+}
+
+/// One record, as it lies in the unpacked batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordView<'a> {
+    /// The record's offset.
+    pub offset: Offset,
+    /// What a reader sees as its time.
+    pub timestamp: Timestamp,
+    /// The key; null and empty differ.
+    pub key: Option<&'a [u8]>,
+    /// The value; null is a tombstone.
+    pub value: Option<&'a [u8]>,
+    /// Header count and headers, as written.
+    pub headers: &'a [u8],
+    /// Key, value and headers with their lengths: what stays when the record moves.
+    pub payload: &'a [u8],
+}
+
+/// One zig-zag number of at most ten bytes.
+pub(super) fn read_varint(rest: &mut &[u8]) -> Option<i64> {
+    let mut value = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, after) = rest.split_first()?;
+        *rest = after;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some((value >> 1).cast_signed() ^ -((value & 1).cast_signed()));
+        }
+    }
+    None
+}
+
+fn write_varint(out: &mut Vec<u8>, value: i64) {
+    let mut zigzag = ((value << 1) ^ (value >> 63)).cast_unsigned();
+    while zigzag > 0x7f {
+        out.push((zigzag & 0x7f) as u8 | 0x80);
+        zigzag >>= 7;
+    }
+    out.push((zigzag & 0x7f) as u8);
+}
+
+fn read_nullable<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
+    let length = read_varint(rest)?;
+    if length == -1 {
+        return Some(None);
+    }
+    let (bytes, after) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+    *rest = after;
+    Some(Some(bytes))
+}
+
+fn read_record<'a>(rest: &mut &'a [u8], batch: &RawBatch) -> Option<RecordView<'a>> {
+    let header = batch.header();
+    let length = usize::try_from(read_varint(rest)?).ok()?;
+    let (mut record, after) = rest.split_at_checked(length)?;
+    *rest = after;
+    record = record.split_first()?.1; // attributes: unused in every version
+    let timestamp_delta = read_varint(&mut record)?;
+    let offset_delta = read_varint(&mut record)?;
+    if !(0..=i64::from(header.last_offset_delta)).contains(&offset_delta) {
+        return None;
+    }
+    let payload = record;
+    let key = read_nullable(&mut record)?;
+    let value = read_nullable(&mut record)?;
+    let headers = record;
+    let count = read_varint(&mut record)?;
+    for _ in 0..usize::try_from(count).ok()? {
+        read_nullable(&mut record)??;
+        read_nullable(&mut record)?;
+    }
+    let timestamp = if header.attributes.is_log_append_time() {
+        header.max_timestamp
+    } else {
+        Timestamp(header.base_timestamp.0.wrapping_add(timestamp_delta))
+    };
+    let offset = header.base_offset.advance(offset_delta);
+    record.is_empty().then_some(RecordView { offset, timestamp, key, value, headers, payload })
+}
+
+/// Shows every record of `batch` in order, after verifying its checksum.
+///
+/// # Errors
+///
+/// [`RecordError`]; `visit` may have seen records before a damaged one.
+pub fn for_each_record(
+    batch: &RawBatch,
+    mut visit: impl FnMut(RecordView<'_>),
+) -> Result<(), RecordError> {
+    if !super::verify(batch) {
+        return Err(RecordError::Checksum);
+    }
+    let codec = batch.header().attributes.codec().ok_or(RecordError::UnknownCodec)?;
+    let body = batch.body();
+    let unpacked;
+    let mut rest: &[u8] = if codec == Codec::None {
+        &body
+    } else {
+        unpacked = unpack(codec, &body)?;
+        &unpacked
+    };
+    for i in 0..batch.header().count {
+        visit(read_record(&mut rest, batch).ok_or(RecordError::Framing(i))?);
+    }
+    if rest.is_empty() { Ok(()) } else { Err(RecordError::Trailing(rest.len())) }
+}
+
+/// Writes a batch record by record: dense offsets, times relative to the first record's.
+///
+/// The result has no producer; restamping gives it one.
+#[derive(Debug)]
+pub struct BatchBuilder {
+    codec: Codec,
+    records: Vec<u8>,
+    count: i32,
+    first: Timestamp,
+    max: Timestamp,
+    scratch: Vec<u8>,
+}
+
+impl BatchBuilder {
+    /// An empty batch.
+    #[must_use]
+    pub fn new(codec: Codec) -> Self {
+        Self {
+            codec,
+            records: Vec::new(),
+            count: 0,
+            first: Timestamp(-1),
+            max: Timestamp(-1),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Appends a record without headers.
+    pub fn push(&mut self, timestamp: Timestamp, key: Option<&[u8]>, value: Option<&[u8]>) {
+        let mut payload = Vec::new();
+        for part in [key, value] {
+            match part {
+                None => write_varint(&mut payload, -1),
+                Some(bytes) => {
+                    write_varint(&mut payload, i64::try_from(bytes.len()).unwrap_or(i64::MAX));
+                    payload.extend_from_slice(bytes);
+                }
+            }
+        }
+        write_varint(&mut payload, 0);
+        self.push_payload(timestamp, &payload);
+    }
+
+    /// Appends a record whose key, value and headers are already written.
+    pub fn push_payload(&mut self, timestamp: Timestamp, payload: &[u8]) {
+        if self.count == 0 {
+            self.first = timestamp;
+        }
+        self.max = self.max.max(timestamp);
+        self.scratch.clear();
+        self.scratch.push(0);
+        write_varint(&mut self.scratch, timestamp.0.wrapping_sub(self.first.0));
+        write_varint(&mut self.scratch, i64::from(self.count));
+        let length = self.scratch.len() + payload.len();
+        write_varint(&mut self.records, i64::try_from(length).unwrap_or(i64::MAX));
+        self.records.extend_from_slice(&self.scratch);
+        self.records.extend_from_slice(payload);
+        self.count += 1;
+    }
+
+    /// Records so far.
+    #[must_use]
+    pub fn count(&self) -> i32 {
+        self.count
+    }
+
+    /// The batch, with `base_offset` as its first offset.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError`] if the codec fails or the batch leaves what a length can say.
+    ///
+    /// # Panics
+    ///
+    /// If there is no record.
+    pub fn finish(self, base_offset: Offset) -> Result<RawBatch, RecordError> {
+        assert!(self.count > 0, "a batch has records");
+        let body = match self.codec {
+            Codec::None => self.records,
+            codec => pack(codec, &self.records)?,
+        };
+        let mut bytes = vec![0; HEADER_BYTES];
+        let length = HEADER_BYTES - LENGTH_OVERHEAD + body.len();
+        let length = i32::try_from(length).map_err(|_| RecordError::Trailing(body.len()))?;
+        let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+        put(0, &base_offset.0.to_be_bytes());
+        put(at::LENGTH, &length.to_be_bytes());
+        put(at::LEADER_EPOCH, &(-1_i32).to_be_bytes());
+        put(at::MAGIC, &[2]);
+        put(at::ATTRIBUTES, &u16::from(self.codec.id()).to_be_bytes());
+        put(at::LAST_OFFSET_DELTA, &(self.count - 1).to_be_bytes());
+        put(at::BASE_TIMESTAMP, &self.first.0.to_be_bytes());
+        put(at::MAX_TIMESTAMP, &self.max.0.to_be_bytes());
+        put(at::PRODUCER_ID, &(-1_i64).to_be_bytes());
+        put(at::PRODUCER_EPOCH, &(-1_i16).to_be_bytes());
+        put(at::BASE_SEQUENCE, &(-1_i32).to_be_bytes());
+        put(at::COUNT, &self.count.to_be_bytes());
+        bytes.extend_from_slice(&body);
+        let crc = crc32c::crc32c(&bytes[at::ATTRIBUTES..]);
+        bytes[at::CRC..at::ATTRIBUTES].copy_from_slice(&crc.to_be_bytes());
+        RawBatch::new(Bytes::from(bytes)).map_err(|error: HeaderError| {
+            unreachable!("the builder writes a batch that reads back: {error}")
+        })
+    }
+}

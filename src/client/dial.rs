@@ -1,0 +1,87 @@
+//! The one place where a socket is opened.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// A broker's address as written in the properties file or advertised by the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Endpoint {
+    /// Name or address, IPv6 without brackets.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// Why no socket could be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    /// The name has no address.
+    #[error("the name {0:?} cannot be resolved: {1}")]
+    Resolve(String, io::Error),
+    /// Every address refused or did not answer.
+    #[error("{}", attempts(.0))]
+    Connect(Vec<(SocketAddr, io::Error)>),
+}
+
+fn attempts(tried: &[(SocketAddr, io::Error)]) -> String {
+    let each: Vec<String> =
+        tried.iter().map(|(address, error)| format!("{address}: {}", plain(error))).collect();
+    each.join("; ")
+}
+
+/// The error without the operating system's number behind it.
+fn plain(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connection refused".into(),
+        io::ErrorKind::TimedOut => "no answer".into(),
+        _ => error.to_string(),
+    }
+}
+
+/// Opens a connection, trying every address of the name in turn (as `use_all_dns_ips`).
+///
+/// The name is resolved anew each time: brokers move. `patience` is for each address.
+///
+/// # Errors
+///
+/// [`DialError`] with what each address said.
+pub(super) async fn dial(endpoint: &Endpoint, patience: Duration) -> Result<TcpStream, DialError> {
+    let resolve_error = |error| DialError::Resolve(endpoint.host.clone(), error);
+    let lookup = tokio::net::lookup_host((endpoint.host.as_str(), endpoint.port));
+    let addresses = match timeout(patience, lookup).await {
+        Ok(found) => found.map_err(resolve_error)?,
+        Err(_) => return Err(resolve_error(io::ErrorKind::TimedOut.into())),
+    };
+    let mut tried = Vec::new();
+    for address in addresses {
+        #[expect(clippy::disallowed_methods, reason = "this is the place that may open one")]
+        let attempt = timeout(patience, TcpStream::connect(address)).await;
+        match attempt.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+            Ok(stream) => {
+                // Requests are written whole; waiting to fill a segment only adds delay.
+                drop(stream.set_nodelay(true));
+                return Ok(stream);
+            }
+            Err(error) => tried.push((address, error)),
+        }
+    }
+    if tried.is_empty() {
+        return Err(resolve_error(io::Error::other("it has no address")));
+    }
+    Err(DialError::Connect(tried))
+}

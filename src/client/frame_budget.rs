@@ -1,0 +1,147 @@
+//! Bytes of response frames alive, and their buffers.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Buffers kept for the next frames.
+///
+/// A few hot buffers stay in the processor's cache; more would only hold memory.
+const POOLED_MAX: usize = 8;
+
+/// Largest buffer that is kept; a rare giant frame gives its memory back.
+const POOLED_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// A bound on the bytes of response frames that are alive at one time.
+///
+/// Never above the limit by more than one frame: a frame larger than the whole budget is
+/// admitted when nothing else is alive. Only fetch lanes draw on it, and releasing depends on
+/// produce lanes, which do not; so nobody waits in a circle.
+#[derive(Clone, Debug)]
+pub struct FrameBudget {
+    permits: Arc<Semaphore>,
+    total: u32,
+    pool: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+/// The right to hold one frame, and a buffer of its size.
+#[derive(Debug)]
+pub(super) struct Admission {
+    pub(super) buffer: Vec<u8>,
+    permit: Option<OwnedSemaphorePermit>,
+    pool: Option<Arc<Mutex<Vec<Vec<u8>>>>>,
+}
+
+impl FrameBudget {
+    /// A budget of `bytes`, at least 1 MiB: below that a single fetch would not fit.
+    #[must_use]
+    pub fn new(bytes: usize) -> Self {
+        let total = u32::try_from(bytes.max(1024 * 1024)).unwrap_or(u32::MAX);
+        Self { permits: Arc::new(Semaphore::new(total as usize)), total, pool: Arc::default() }
+    }
+
+    /// The limit, bytes.
+    #[must_use]
+    pub fn total_bytes(&self) -> usize {
+        self.total as usize
+    }
+
+    /// Bytes of frames alive.
+    #[must_use]
+    pub fn in_use_bytes(&self) -> usize {
+        self.total_bytes() - self.permits.available_permits()
+    }
+
+    /// Waits until a frame of `bytes` may be read. Cancel-safe: nothing is held until it
+    /// returns.
+    pub(super) async fn admit(&self, bytes: usize) -> Admission {
+        let wanted = u32::try_from(bytes).unwrap_or(u32::MAX).min(self.total);
+        // The semaphore is never closed, so the permit always comes.
+        let permit = Arc::clone(&self.permits).acquire_many_owned(wanted).await.ok();
+        let mut buffer = {
+            let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+            let fitting = pool.iter().position(|buffer| buffer.capacity() >= bytes);
+            fitting.map(|i| pool.swap_remove(i)).unwrap_or_default()
+        };
+        buffer.reserve_exact(bytes.next_multiple_of(64 * 1024));
+        Admission { buffer, permit, pool: Some(Arc::clone(&self.pool)) }
+    }
+}
+
+impl Admission {
+    /// A buffer outside any budget, for small answers.
+    pub(super) fn free(bytes: usize) -> Self {
+        Self { buffer: Vec::with_capacity(bytes), permit: None, pool: None }
+    }
+
+    /// Turns the filled buffer into shared bytes; the last slice that drops gives the permit
+    /// and the buffer back.
+    pub(super) fn seal(self) -> Bytes {
+        if self.permit.is_none() {
+            return Bytes::from(self.buffer);
+        }
+        Bytes::from_owner(Frame { buffer: self.buffer, _permit: self.permit, pool: self.pool })
+    }
+}
+
+struct Frame {
+    buffer: Vec<u8>,
+    _permit: Option<OwnedSemaphorePermit>,
+    pool: Option<Arc<Mutex<Vec<Vec<u8>>>>>,
+}
+
+impl AsRef<[u8]> for Frame {
+    fn as_ref(&self) -> &[u8] {
+        &self.buffer
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        let Some(pool) = &self.pool else { return };
+        if self.buffer.capacity() > POOLED_BYTES_MAX {
+            return;
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        let mut pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
+        if pool.len() < POOLED_MAX {
+            pool.push(buffer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::time::timeout;
+
+    const MIB: usize = 1024 * 1024;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_frame_waits_until_the_last_slice_of_another_is_gone() {
+        let budget = FrameBudget::new(MIB);
+        let mut admission = budget.admit(600_000).await;
+        admission.buffer.extend_from_slice(&[7; 1000]);
+        let frame = admission.seal();
+        let slice = frame.slice(10..20);
+        drop(frame);
+
+        let waiting = timeout(Duration::from_secs(1), budget.admit(600_000)).await;
+        assert!(waiting.is_err(), "the slice still holds the frame");
+        drop(slice);
+        budget.admit(600_000).await;
+        assert_eq!(budget.in_use_bytes(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_frame_larger_than_the_budget_passes_alone() {
+        let budget = FrameBudget::new(MIB);
+        let giant = budget.admit(5 * MIB).await;
+        assert!(timeout(Duration::from_secs(1), budget.admit(1)).await.is_err());
+        drop(giant);
+        budget.admit(1).await;
+    }
+}

@@ -1,0 +1,30 @@
+//! Floor 3: connections, metadata, routing. The first floor that may await.
+//!
+//! A [`Cluster`] knows its brokers and who leads what, keeps one control connection per node,
+//! and opens further connections (lanes) for whoever must not wait behind others: a long poll
+//! delays nothing but its own lane.
+
+mod admin;
+mod clock;
+mod cluster;
+mod connection;
+mod dial;
+mod fetch_session;
+mod frame_budget;
+mod log;
+mod metadata;
+mod retry;
+
+pub use admin::{
+    ConfigEntry, ConfigSource, CreateTopic, EARLIEST, EndOffsets, LATEST, ListedOffset,
+    PartitionError, TopicError,
+};
+pub use clock::Clock;
+pub use cluster::{Cluster, ClusterSettings, RequestCause, RequestError, Route};
+pub use connection::{Answer, ConnectError, Connection, ConnectionFault, FaultCause, Pending};
+pub use dial::{DialError, Endpoint};
+pub use fetch_session::{FetchSession, SessionKey, SessionPlan};
+pub use frame_budget::FrameBudget;
+pub use log::{LogError, LogRecord, NewRecord, ScannedBatch};
+pub use metadata::{Broker, MetadataView, PartitionView, TopicView};
+pub use retry::{Backoff, Jitter};

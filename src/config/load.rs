@@ -1,0 +1,484 @@
+//! Puts settings together: one pass over the file, all problems at once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::keys::{self, Scope};
+use super::layers::{Layered, Layers, Map, Role};
+use super::lint::{self, Names};
+use super::problems::{Part, Problem, Problems};
+use super::properties::Document;
+use super::read::Reader;
+use super::settings::{
+    Backoff, ClusterSettings, DefaultsFrom, ExistingRecordsPolicy, FlowSettings, GapPolicy,
+    Isolation, MirrorSettings, OffsetReset, OffsetStorage, ProcessSettings, RecreatePolicy,
+    Security, VerifyCrc,
+};
+use crate::mm2;
+use crate::model::{ClusterAlias, FlowId, Side, TopicName};
+use crate::policy::{ConfigFilter, PolicyKind, ReplicationPolicy, TopicFilter};
+
+/// MM2's package of policies and filters.
+const MIRROR_PACKAGE: &str = "org.apache.kafka.connect.mirror.";
+
+/// Fetched records in memory unless the file says otherwise: 16 MiB.
+const MEMORY_BYTES: u64 = 16_777_216;
+
+/// How often new topics are looked for. MM2 takes 600 s; looking costs one request here.
+const REFRESH_TOPICS_S: u64 = 5;
+
+/// Reads the bytes of a properties file.
+///
+/// `only_targets` is MM2's `--clusters`: only flows into these clusters; empty for all.
+///
+/// # Errors
+///
+/// [`Problems`] with everything that must be changed, not only the first.
+pub fn load(
+    file_name: &str,
+    bytes: &[u8],
+    only_targets: &[String],
+) -> Result<MirrorSettings, Problems> {
+    let document = Document::parse(bytes);
+    let layers = Layers::new(&document);
+    let reader = Reader {
+        document: &document,
+        errors: document.errors.iter().map(Problem::syntax).collect(),
+        warnings: Vec::new(),
+    };
+    let mut loader = Loader { layers: &layers, reader };
+    let settings = loader.all(only_targets);
+    let Reader { mut errors, mut warnings, .. } = loader.reader;
+    lint::in_order(&mut errors);
+    lint::in_order(&mut warnings);
+    if errors.is_empty() {
+        Ok(MirrorSettings { warnings, ..settings })
+    } else {
+        Err(Problems { file: file_name.to_owned(), errors, warnings })
+    }
+}
+
+struct Loader<'a, 'l> {
+    layers: &'l Layers<'a>,
+    reader: Reader<'a>,
+}
+
+impl Loader<'_, '_> {
+    fn all(&mut self, only_targets: &[String]) -> MirrorSettings {
+        let process = self.process();
+        let aliases = self.aliases();
+        let pairs = self.pairs(&aliases, only_targets);
+        let enabled: Vec<FlowId> =
+            pairs.iter().filter(|(_, enabled)| *enabled).map(|(id, _)| id.clone()).collect();
+        if enabled.is_empty() && !aliases.is_empty() {
+            self.no_flow(&aliases, only_targets);
+        }
+        let flows: Vec<FlowSettings> =
+            pairs.into_iter().map(|(id, enabled)| self.flow(id, enabled)).collect();
+        let mut clusters = BTreeMap::new();
+        for alias in &aliases {
+            let touched = enabled.iter().any(|flow| flow.source == *alias || flow.target == *alias);
+            if touched && let Some(cluster) = self.cluster(alias) {
+                clusters.insert(alias.clone(), cluster);
+            }
+        }
+        self.twins(&clusters);
+        self.loops(&flows);
+        let names = Names { aliases: &aliases, enabled: &enabled };
+        lint::check(&mut self.reader, self.layers, &names);
+        MirrorSettings { process, clusters, flows, warnings: Vec::new() }
+    }
+
+    fn process(&mut self) -> ProcessSettings {
+        let reader = &mut self.reader;
+        let memory = self.layers.top("heliograph.memory.bytes");
+        let verify = self.layers.top("heliograph.verify.crc");
+        ProcessSettings {
+            memory_bytes: reader
+                .number(memory, (1_u64 << 20, 1 << 40), "bytes")
+                .unwrap_or(MEMORY_BYTES),
+            verify_crc: reader.word(
+                verify,
+                &[("never", VerifyCrc::Never), ("always", VerifyCrc::Always)],
+                VerifyCrc::Never,
+            ),
+        }
+    }
+
+    fn aliases(&mut self) -> Vec<ClusterAlias> {
+        let Some(value) = self.layers.top("clusters") else {
+            let problem = Problem::missing("`clusters` is not set: there is nothing to mirror");
+            self.reader
+                .errors
+                .push(problem.hint("write `clusters = a, b`, then a.bootstrap.servers and so on"));
+            return Vec::new();
+        };
+        let elements = self.reader.list(value);
+        if elements.len() < 2 {
+            let message = "mirroring takes at least two clusters";
+            self.reader.error(value.chosen, Part::Value, message, None);
+        }
+        elements.into_iter().map(|element| ClusterAlias::new(element.text)).collect()
+    }
+
+    /// The pairs that the file speaks of, into the targets asked for, and whether they are on.
+    fn pairs(&mut self, aliases: &[ClusterAlias], only: &[String]) -> Vec<(FlowId, bool)> {
+        for name in only {
+            if !aliases.iter().any(|alias| alias.as_str() == name) {
+                let message = format!("--clusters names {name}, which is not in `clusters`");
+                self.reader.warnings.push(Problem::missing(message));
+            }
+        }
+        let mut pairs = Vec::new();
+        for source in aliases {
+            for target in aliases {
+                let wanted = only.is_empty() || only.iter().any(|name| target.as_str() == name);
+                if source == target || !wanted {
+                    continue;
+                }
+                let id = FlowId { source: source.clone(), target: target.clone() };
+                let enabled = self.is_enabled(&id);
+                let prefix = format!("{id}.");
+                let spoken_of = self.layers.file().iter().any(|(key, _)| key.starts_with(&prefix));
+                if enabled || spoken_of {
+                    pairs.push((id, enabled));
+                }
+            }
+        }
+        pairs
+    }
+
+    /// MM2 starts a flow for its own `enabled` or for heartbeats, and then its connector also
+    /// hears an `enabled` at the top level.
+    fn is_enabled(&mut self, id: &FlowId) -> bool {
+        let own = self.layers.top(&format!("{id}.enabled"));
+        if own.is_some() {
+            // If it cannot be read, the flow was meant to exist; the rest is checked as if.
+            return self.reader.boolean(own, true);
+        }
+        let heartbeats = self
+            .layers
+            .top(&format!("{id}.emit.heartbeats.enabled"))
+            .or_else(|| self.layers.top("emit.heartbeats.enabled"));
+        self.reader.boolean(heartbeats, true)
+            && self.reader.boolean(self.layers.top("enabled"), false)
+    }
+
+    fn no_flow(&mut self, aliases: &[ClusterAlias], only: &[String]) {
+        let message = if only.is_empty() {
+            "no flow is enabled".to_owned()
+        } else {
+            format!("no flow into {} is enabled (--clusters)", only.join(", "))
+        };
+        let problem = Problem::missing(message);
+        let wanted = |alias: &&ClusterAlias| only.iter().any(|name| alias.as_str() == name);
+        let target = aliases.iter().find(wanted).or_else(|| aliases.get(1));
+        let source = aliases.iter().find(|alias| Some(*alias) != target);
+        let problem = match (source, target) {
+            (Some(source), Some(target)) => {
+                problem.hint(format!("write `{source}->{target}.enabled = true`"))
+            }
+            _ => problem,
+        };
+        self.reader.errors.push(problem);
+    }
+
+    /// `None` if the cluster cannot be reached by what the file says.
+    fn cluster(&mut self, alias: &ClusterAlias) -> Option<ClusterSettings> {
+        let map = self.layers.cluster(alias);
+        let Some(servers) = map.get("bootstrap.servers") else {
+            let problem = Problem::missing(format!("cluster {alias} has no bootstrap servers"))
+                .hint(format!("write `{alias}.bootstrap.servers = host:9092`"));
+            self.reader.errors.push(problem);
+            return None;
+        };
+        let reader = &mut self.reader;
+        let bootstrap = reader.brokers(servers);
+        if bootstrap.is_empty() && Reader::text(servers).is_empty() {
+            reader.error(servers.chosen, Part::Value, "no broker is named", None);
+        }
+        // A setting of the admin client is the cluster's; without it, that of the worker.
+        let get = |key: &str| map.get(&format!("admin.{key}")).or_else(|| map.get(key));
+        let backoff = |reader: &mut Reader<'_>, first: &str, longest: &str, ms: (u64, u64)| {
+            let first = reader.millis(get(first), ms.0);
+            Backoff { first, longest: reader.millis(get(longest), ms.1).max(first) }
+        };
+        Some(ClusterSettings {
+            alias: alias.clone(),
+            bootstrap,
+            security: security(reader, map.get("security.protocol")),
+            client_id: map.get("client.id").map(|value| Reader::text(value).to_owned()),
+            request_timeout: reader.millis(get("request.timeout.ms"), 30_000),
+            metadata_max_age: reader.millis(get("metadata.max.age.ms"), 300_000),
+            connections_max_idle: reader.millis(get("connections.max.idle.ms"), 540_000),
+            connection_setup_timeout: backoff(
+                reader,
+                "socket.connection.setup.timeout.ms",
+                "socket.connection.setup.timeout.max.ms",
+                (10_000, 30_000),
+            ),
+            reconnect_backoff: backoff(
+                reader,
+                "reconnect.backoff.ms",
+                "reconnect.backoff.max.ms",
+                (50, 1_000),
+            ),
+            retry_backoff: backoff(
+                reader,
+                "retry.backoff.ms",
+                "retry.backoff.max.ms",
+                (100, 1_000),
+            ),
+        })
+    }
+
+    /// Two aliases with the same brokers are one cluster, and a flow between them feeds itself.
+    fn twins(&mut self, clusters: &BTreeMap<ClusterAlias, ClusterSettings>) {
+        let mut seen: BTreeMap<Vec<(String, u16)>, &ClusterAlias> = BTreeMap::new();
+        for (alias, cluster) in clusters {
+            let mut brokers = cluster.bootstrap.clone();
+            brokers.iter_mut().for_each(|(host, _)| host.make_ascii_lowercase());
+            brokers.sort();
+            if brokers.is_empty() {
+                continue;
+            }
+            let Some(first) = seen.insert(brokers, alias) else { continue };
+            let map = self.layers.cluster(alias);
+            if let Some(servers) = map.get("bootstrap.servers") {
+                let message = format!("{alias} and {first} have the same bootstrap servers");
+                let hint = "two aliases of one cluster cannot be mirrored to each other";
+                self.reader.warn(servers.chosen, Part::Value, message, Some(hint.to_owned()));
+            }
+        }
+    }
+
+    /// Pairs of flows that would copy the same records to and fro, because the policy cannot
+    /// tell from a topic's name that it came from there.
+    fn loops(&mut self, flows: &[FlowSettings]) {
+        let Some(clusters) = self.layers.top("clusters") else { return };
+        for flow in flows.iter().filter(|flow| flow.enabled) {
+            let FlowId { source, target } = &flow.id;
+            let back = flows.iter().find(|other| {
+                other.enabled && other.id.source == *target && other.id.target == *source
+            });
+            // Each pair once.
+            let Some(back) = back.filter(|_| source < target) else { continue };
+            let separator = flow.policy.separator();
+            let identity = [flow, back].iter().any(|f| f.policy.kind() == PolicyKind::Identity);
+            let split = [source, target].into_iter().find(|a| a.as_str().contains(separator));
+            let (message, hint) = if identity {
+                (
+                    format!(
+                        "{} and {} keep topic names, so cycles cannot be seen",
+                        flow.id, back.id
+                    ),
+                    "make sure that no topic is selected by both flows".to_owned(),
+                )
+            } else if let Some(alias) = split {
+                (
+                    format!(
+                        "the alias {alias} holds the separator `{separator}`, so cycles cannot be seen"
+                    ),
+                    "use another replication.policy.separator or alias".to_owned(),
+                )
+            } else {
+                continue;
+            };
+            self.reader.warn(clusters.chosen, Part::Value, message, Some(hint));
+        }
+    }
+
+    fn flow(&mut self, id: FlowId, enabled: bool) -> FlowSettings {
+        let connector = self.layers.connector(&id);
+        let worker = self.layers.worker(&id);
+        let consumer = self.layers.client(&id, Side::Source, Role::Consumer);
+        let clients = [
+            (Side::Source, Role::Consumer),
+            (Side::Source, Role::Admin),
+            (Side::Target, Role::Producer),
+            (Side::Target, Role::Admin),
+        ];
+        for (side, role) in clients.into_iter().filter(|_| enabled) {
+            let map = self.layers.client(&id, side, role);
+            security(&mut self.reader, map.get("security.protocol"));
+        }
+        let policy = self.policy(&id, &connector);
+        let reader = &mut self.reader;
+        let get = |key: &str| connector.get(key);
+        let exclude = get("topics.exclude").or_else(|| get("topics.blacklist"));
+        let config_exclude =
+            get("config.properties.exclude").or_else(|| get("config.properties.blacklist"));
+        let refresh = reader.boolean(get("refresh.topics.enabled"), true);
+        let interval =
+            reader.number(get("refresh.topics.interval.seconds"), (1_u64, u32::MAX.into()), "s");
+        FlowSettings {
+            enabled,
+            topics: TopicFilter {
+                include: reader.names(get("topics"), default("topics")),
+                exclude: reader.names(exclude, default("topics.exclude")),
+            },
+            configs: ConfigFilter {
+                exclude: reader.names(config_exclude, default("config.properties.exclude")),
+            },
+            policy,
+            heartbeats_replication: reader.boolean(get("heartbeats.replication.enabled"), true),
+            emit_heartbeats: reader.boolean(get("emit.heartbeats.enabled"), true),
+            replication_factor: broker_default(reader, get("replication.factor")),
+            refresh_topics_interval: refresh
+                .then(|| Duration::from_secs(interval.unwrap_or(REFRESH_TOPICS_S))),
+            tasks_max: reader.number(get("tasks.max"), (1_u32, i32::MAX.unsigned_abs()), ""),
+            isolation: reader.word(
+                consumer.get("isolation.level"),
+                &[
+                    ("read_committed", Isolation::ReadCommitted),
+                    ("read_uncommitted", Isolation::ReadUncommitted),
+                ],
+                Isolation::ReadCommitted,
+            ),
+            auto_offset_reset: reader.word(
+                consumer.get("auto.offset.reset"),
+                &[
+                    ("earliest", OffsetReset::Earliest),
+                    ("latest", OffsetReset::Latest),
+                    ("none", OffsetReset::None),
+                ],
+                OffsetReset::Earliest,
+            ),
+            use_defaults_from: reader.word(
+                get("use.defaults.from"),
+                &[("source", DefaultsFrom::Source), ("target", DefaultsFrom::Target)],
+                DefaultsFrom::Target,
+            ),
+            offset_storage: offset_storage(reader, &id, &worker),
+            offset_flush_interval: reader.millis(worker.get("offset.flush.interval.ms"), 60_000),
+            offset_flush_timeout: reader.millis(worker.get("offset.flush.timeout.ms"), 5_000),
+            fetch_max_bytes: fetch_bytes(reader, consumer.get("fetch.max.bytes")),
+            max_partition_fetch_bytes: fetch_bytes(
+                reader,
+                consumer.get("max.partition.fetch.bytes"),
+            ),
+            fetch_max_wait: reader.millis(consumer.get("fetch.max.wait.ms"), 500),
+            client_id: match consumer.get("client.id").map(Reader::text) {
+                None | Some("") => id.to_string(),
+                Some(configured) => format!("{configured}|{id}"),
+            },
+            gap_policy: reader.word(
+                get("gap.policy"),
+                &[("record", GapPolicy::Record), ("halt", GapPolicy::Halt)],
+                GapPolicy::Record,
+            ),
+            recreate_policy: reader.word(
+                get("recreate.policy"),
+                &[("restart", RecreatePolicy::Restart), ("halt", RecreatePolicy::Halt)],
+                RecreatePolicy::Restart,
+            ),
+            existing_records_policy: reader.word(
+                get("existing.records.policy"),
+                &[("halt", ExistingRecordsPolicy::Halt), ("append", ExistingRecordsPolicy::Append)],
+                ExistingRecordsPolicy::Halt,
+            ),
+            id,
+        }
+    }
+
+    fn policy(&mut self, id: &FlowId, connector: &Map<'_>) -> ReplicationPolicy {
+        let class = connector.get("replication.policy.class");
+        let kind = match class {
+            None => PolicyKind::Default,
+            Some(value) => {
+                let text = Reader::text(value);
+                match text.strip_prefix(MIRROR_PACKAGE) {
+                    Some("DefaultReplicationPolicy") => PolicyKind::Default,
+                    Some("IdentityReplicationPolicy") => PolicyKind::Identity,
+                    _ => {
+                        let known = ["DefaultReplicationPolicy", "IdentityReplicationPolicy"];
+                        let simple = text.rsplit('.').next().unwrap_or(text);
+                        let hint = lint::nearest(simple, known)
+                            .map(|near| format!("did you mean {MIRROR_PACKAGE}{near}?"));
+                        let message = format!(
+                            "Java classes cannot be loaded here; known in {MIRROR_PACKAGE}: {}",
+                            known.join(", ")
+                        );
+                        self.reader.error(value.chosen, Part::Value, message, hint);
+                        PolicyKind::Default
+                    }
+                }
+            }
+        };
+        let separator = connector.get("replication.policy.separator");
+        let text = separator.map_or(".", Reader::text);
+        if let Some(value) = separator {
+            let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+            if text.is_empty() || !text.chars().all(legal) {
+                let message = "a topic's name cannot hold this separator";
+                let hint = "use letters, digits, `.`, `_` and `-`";
+                self.reader.error(value.chosen, Part::Value, message, Some(hint.to_owned()));
+            }
+        }
+        let policy = ReplicationPolicy::new(kind, text, Some(id.source.clone()));
+        let internal = connector.get("replication.policy.internal.topic.separator.enabled");
+        if self.reader.boolean(internal, true) {
+            policy
+        } else {
+            policy.with_internal_separator(".")
+        }
+    }
+}
+
+/// The default of a flow's key, from the registry.
+fn default(name: &str) -> &'static str {
+    keys::find(Scope::Flow, name).map_or("", |row| row.default)
+}
+
+fn security(reader: &mut Reader<'_>, value: Option<&Layered<'_>>) -> Security {
+    const LATER: [&str; 3] = ["SSL", "SASL_PLAINTEXT", "SASL_SSL"];
+    let Some(value) = value else { return Security::Plaintext };
+    let text = Reader::text(value).to_ascii_uppercase();
+    if LATER.contains(&text.as_str()) {
+        let message = format!("{text} is not supported yet in this version");
+        let hint = "only PLAINTEXT works for now";
+        reader.error(value.chosen, Part::Value, message, Some(hint.to_owned()));
+    } else if text != "PLAINTEXT" {
+        let message = "unknown protocol; known: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL";
+        let near = lint::nearest(&text, LATER.into_iter().chain(["PLAINTEXT"]));
+        let hint = near.map(|near| format!("did you mean {near}?"));
+        reader.error(value.chosen, Part::Value, message, hint);
+    }
+    Security::Plaintext
+}
+
+/// A replication factor; -1 stands for the broker's own default.
+fn broker_default(reader: &mut Reader<'_>, value: Option<&Layered<'_>>) -> Option<i16> {
+    let number = reader.number(value, (-1_i16, i16::MAX), "")?;
+    if number == 0
+        && let Some(value) = value
+    {
+        reader.error(value.chosen, Part::Value, "neither -1 nor at least 1", None);
+    }
+    (number > 0).then_some(number)
+}
+
+fn fetch_bytes(reader: &mut Reader<'_>, value: Option<&Layered<'_>>) -> Option<u32> {
+    reader.number(value, (1_u32, i32::MAX.unsigned_abs()), "bytes")
+}
+
+fn offset_storage(reader: &mut Reader<'_>, id: &FlowId, worker: &Map<'_>) -> OffsetStorage {
+    /// As Connect creates the topic; MM2 finds a key by this count.
+    const PARTITIONS: i32 = 25;
+    let topic = worker.get("offset.storage.topic").map(Reader::text);
+    let partitions = worker.get("offset.storage.partitions");
+    let number = reader.number(partitions, (-1_i32, i32::MAX), "");
+    if number == Some(0)
+        && let Some(value) = partitions
+    {
+        reader.error(value.chosen, Part::Value, "neither -1 nor at least 1", None);
+    }
+    OffsetStorage {
+        topic: match topic {
+            None | Some("") => mm2::connect_offsets(&id.source),
+            Some(topic) => TopicName::new(topic),
+        },
+        partitions: Some(number.unwrap_or(PARTITIONS)).filter(|number| *number > 0),
+        replication_factor: broker_default(reader, worker.get("offset.storage.replication.factor")),
+    }
+}

@@ -1,0 +1,26 @@
+//! Floor 6: from MM2's own properties file to settings.
+//!
+//! ```text
+//!   bytes ── properties ──▶ entries ── layers ──▶ one value per key ── load ──▶ settings
+//!                                         ▲                │
+//!                                       keys ── lint ──▶ problems
+//! ```
+//!
+//! Pure: the caller reads the file. Every problem is found in one pass and shown at its place.
+
+pub mod keys;
+pub mod layers;
+mod lint;
+mod load;
+pub mod problems;
+pub mod properties;
+mod read;
+mod settings;
+
+pub use load::load;
+pub use problems::{Problem, Problems, render_warnings};
+pub use settings::{
+    Backoff, ClusterSettings, DefaultsFrom, ExistingRecordsPolicy, FlowSettings, GapPolicy,
+    Isolation, MirrorSettings, OffsetReset, OffsetStorage, ProcessSettings, RecreatePolicy,
+    Security, VerifyCrc,
+};

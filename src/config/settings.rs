@@ -1,0 +1,214 @@
+//! What a properties file asks for, as values that cannot be wrong.
+//!
+//! These structs know no key names; [`load`](super::load::load) fills them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::problems::Problem;
+use crate::model::{ClusterAlias, FlowId, TopicName};
+use crate::policy::{ConfigFilter, FlowTopics, ReplicationPolicy, TopicFilter};
+
+/// All of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MirrorSettings {
+    /// What holds for the whole process.
+    pub process: ProcessSettings,
+    /// How to reach each cluster that an enabled flow touches.
+    pub clusters: BTreeMap<ClusterAlias, ClusterSettings>,
+    /// The flows that the file speaks of, into the targets asked for; at least one is enabled.
+    pub flows: Vec<FlowSettings>,
+    /// What may stay in the file, but may not be what was meant.
+    pub warnings: Vec<Problem>,
+}
+
+/// What holds for the whole process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessSettings {
+    /// Bytes of fetched records that may be in memory at a time.
+    pub memory_bytes: u64,
+    /// Whether raw batches are verified here too.
+    pub verify_crc: VerifyCrc,
+}
+
+/// Which checksums are verified here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VerifyCrc {
+    /// Those of batches that are not just forwarded; the target verifies the rest.
+    Never,
+    /// All.
+    Always,
+}
+
+/// How to reach one cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterSettings {
+    /// Its name in the file.
+    pub alias: ClusterAlias,
+    /// Brokers to ask first; at least one. IPv6 addresses stand without brackets.
+    pub bootstrap: Vec<(String, u16)>,
+    /// How connections are secured.
+    pub security: Security,
+    /// How this program calls itself to the brokers, if the file says so.
+    pub client_id: Option<String>,
+    /// How long an answer may take.
+    pub request_timeout: Duration,
+    /// How old knowledge about leaders may get.
+    pub metadata_max_age: Duration,
+    /// After how long an unused connection is closed.
+    pub connections_max_idle: Duration,
+    /// How long connecting may take.
+    pub connection_setup_timeout: Backoff,
+    /// Pause before connecting again.
+    pub reconnect_backoff: Backoff,
+    /// Pause before a request is repeated.
+    pub retry_backoff: Backoff,
+}
+
+/// A time that grows from failure to failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// The first.
+    pub first: Duration,
+    /// The longest; at least `first`.
+    pub longest: Duration,
+}
+
+/// How connections are secured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Security {
+    /// Not at all.
+    Plaintext,
+}
+
+/// One flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowSettings {
+    /// From where to where.
+    pub id: FlowId,
+    /// Whether it replicates.
+    pub enabled: bool,
+    /// Topics to copy.
+    pub topics: TopicFilter,
+    /// Topic configs to copy.
+    pub configs: ConfigFilter,
+    /// How replicas are named.
+    pub policy: ReplicationPolicy,
+    /// Whether heartbeat topics are copied whatever the filter says.
+    pub heartbeats_replication: bool,
+    /// Whether heartbeats are written on the target.
+    pub emit_heartbeats: bool,
+    /// Replication factor of new replicas; `None` for the target's default.
+    pub replication_factor: Option<i16>,
+    /// How often new topics are looked for; `None` for only at the start.
+    pub refresh_topics_interval: Option<Duration>,
+    /// How many tasks may share the flow; `None` for no bound.
+    pub tasks_max: Option<u32>,
+    /// Whether data of aborted transactions is left out.
+    pub isolation: Isolation,
+    /// Where a partition without progress starts.
+    pub auto_offset_reset: OffsetReset,
+    /// Whose default a topic config takes that is not set on the source.
+    pub use_defaults_from: DefaultsFrom,
+    /// Where progress is kept.
+    pub offset_storage: OffsetStorage,
+    /// How often progress is written.
+    pub offset_flush_interval: Duration,
+    /// How long writing it may take.
+    pub offset_flush_timeout: Duration,
+    /// Most bytes of one fetch; `None` to size it by the data.
+    pub fetch_max_bytes: Option<u32>,
+    /// Most bytes of one partition in one fetch; `None` to size it by the data.
+    pub max_partition_fetch_bytes: Option<u32>,
+    /// How long a broker may wait for data.
+    pub fetch_max_wait: Duration,
+    /// What client ids of this flow begin with, as MM2's do: `a->b`, behind a configured id and
+    /// a bar if there is one.
+    pub client_id: String,
+    /// What to do about records that the source lost.
+    pub gap_policy: GapPolicy,
+    /// What to do about a topic that was created again.
+    pub recreate_policy: RecreatePolicy,
+    /// What to do about records on the target that nothing explains.
+    pub existing_records_policy: ExistingRecordsPolicy,
+}
+
+impl FlowSettings {
+    /// The flow's choice of topics.
+    #[must_use]
+    pub fn flow_topics(&self) -> FlowTopics {
+        FlowTopics {
+            flow: self.id.clone(),
+            filter: self.topics.clone(),
+            policy: self.policy.clone(),
+            heartbeats: self.heartbeats_replication,
+        }
+    }
+}
+
+/// Where a flow's progress is kept, in MM2's format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OffsetStorage {
+    /// The topic, on the target.
+    pub topic: TopicName,
+    /// Its partitions if it must be created; `None` for the target's default.
+    pub partitions: Option<i32>,
+    /// Its replication factor if it must be created; `None` for the target's default.
+    pub replication_factor: Option<i16>,
+}
+
+/// Which records are seen (KIP-98).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// Those of committed transactions and those without one.
+    ReadCommitted,
+    /// All.
+    ReadUncommitted,
+}
+
+/// Where a partition without progress starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OffsetReset {
+    /// At the first record that the source still has.
+    Earliest,
+    /// Behind the last one.
+    Latest,
+    /// Nowhere: it halts.
+    None,
+}
+
+/// Whose default a topic config takes that is not set on the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultsFrom {
+    /// The source cluster's.
+    Source,
+    /// The target cluster's.
+    Target,
+}
+
+/// What to do about records that the source lost before they were copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GapPolicy {
+    /// Note the gap and go on behind it.
+    Record,
+    /// Stop the partition.
+    Halt,
+}
+
+/// What to do about a source topic that was deleted and created again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecreatePolicy {
+    /// Start at the new topic's beginning and note it.
+    Restart,
+    /// Stop the partition.
+    Halt,
+}
+
+/// What to do when a target partition already holds records that no progress explains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExistingRecordsPolicy {
+    /// Stop the partition.
+    Halt,
+    /// Write behind them.
+    Append,
+}

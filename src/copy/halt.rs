@@ -1,0 +1,129 @@
+//! Why a partition stopped, and the way out.
+
+use crate::batch::{RebuildError, RefuseReason, ShallowError};
+use crate::model::{LeaderEpoch, Offset, OffsetRange};
+use crate::wire::ErrorCode;
+
+/// Why a partition does not go on by itself. Other partitions do.
+#[derive(Debug, thiserror::Error)]
+pub enum HaltReason {
+    /// The source's bytes are damaged.
+    #[error(
+        "the source's batch at upstream offset {0} does not match its own checksum; it was \
+         damaged on the source broker's disk or on the way from it"
+    )]
+    SourceDamaged(Offset),
+    /// The source's record set makes no sense.
+    #[error("the source's records behind upstream offset {position} cannot be walked: {cause}")]
+    SourceMalformed {
+        /// Where fetching was.
+        position: Offset,
+        /// What makes no sense.
+        cause: ShallowError,
+    },
+    /// A batch with bits that no release gives a meaning.
+    #[error("the batch at upstream offset {offset} is not understood: {cause}")]
+    NotUnderstood {
+        /// Where.
+        offset: Offset,
+        /// Which bits.
+        cause: RefuseReason,
+    },
+    /// Message format 0 or 1.
+    #[error(
+        "the message at upstream offset {offset} has format {magic}; only format 2 is copied so \
+         far"
+    )]
+    OldFormat {
+        /// Where.
+        offset: Offset,
+        /// The format.
+        magic: i8,
+    },
+    /// A batch that had to be written anew could not be.
+    #[error("the batch at upstream offset {offset} cannot be written anew: {cause}")]
+    Rebuild {
+        /// Where.
+        offset: Offset,
+        /// Why not.
+        cause: RebuildError,
+    },
+    /// The target's broker refuses the records.
+    #[error("the target refuses the batch of upstream offsets {upstream}: {code}{}", told(.message))]
+    Refused {
+        /// Which records.
+        upstream: OffsetRange,
+        /// Its code.
+        code: ErrorCode,
+        /// Its words.
+        message: Option<String>,
+    },
+    /// The source's log took another way than what we copied.
+    #[error(
+        "the source's log was cut off at offset {end} (leader epoch {epoch}) after records up to \
+         {copied} had been copied; the target holds records that the source has lost"
+    )]
+    Diverged {
+        /// Epoch that both histories share.
+        epoch: LeaderEpoch,
+        /// Where that epoch ends in the source's log now.
+        end: Offset,
+        /// How far we had copied.
+        copied: Offset,
+    },
+    /// The target's log holds records that no progress explains.
+    #[error(
+        "the target partition already holds {records} records and no progress says where they \
+         come from; copying would append to them (existing.records.policy=append does)"
+    )]
+    ExistingRecords {
+        /// How many offsets the target's log spans.
+        records: i64,
+    },
+    /// The target's log is shorter than what was acknowledged.
+    #[error(
+        "the target's log ends at {found} though {expected} offsets had been acknowledged; its \
+         topic was cut off or made anew"
+    )]
+    TargetCut {
+        /// Its end now.
+        found: Offset,
+        /// Its end as acknowledged.
+        expected: Offset,
+    },
+    /// Batches that look like ours, but that the source does not have any more.
+    #[error(
+        "the target holds a batch of this mirror at downstream offset {downstream} that does not \
+         match the source from upstream offset {upstream} on; the source changed in between"
+    )]
+    Unexplained {
+        /// The batch on the target.
+        downstream: Offset,
+        /// Where the source was compared.
+        upstream: Offset,
+    },
+    /// There is no progress, and the file says not to begin without.
+    #[error("there is no progress to go on from (auto.offset.reset=none)")]
+    NoProgress,
+    /// The source removed records before they were copied, and policy says stop.
+    #[error(
+        "the source no longer has upstream offsets {0}: they were removed before they were \
+         copied (gap.policy=halt)"
+    )]
+    Gap(OffsetRange),
+}
+
+fn told(message: &Option<String>) -> String {
+    message.as_ref().map(|text| format!(" ({text})")).unwrap_or_default()
+}
+
+/// Why a partition has to look at both logs again before it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// The target's leader does not know our sequences where it should.
+    Identity(ErrorCode),
+    /// The position lies outside the source's log.
+    OutOfRange,
+    /// The target takes smaller batches than it said; at most this many bytes.
+    TooLarge(usize),
+}

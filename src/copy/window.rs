@@ -1,0 +1,138 @@
+//! Batches in flight: their sequences, and the order of retry.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use crate::batch::{OutBatch, RawBatch, restamp};
+use crate::model::{OffsetRange, ProducerIdentity, Sequence};
+
+/// Batches of one partition that may be sent and not yet acknowledged.
+///
+/// Five is the number of batches per producer that a leader remembers for de-duplication
+/// (KIP-98); with more, a resend after a lost answer could be refused or stored twice.
+pub const WINDOW_BATCHES_MAX: usize = 5;
+
+/// A batch that was given a sequence.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) batch: OutBatch,
+    pub(super) upstream: OffsetRange,
+    pub(super) sequence: Sequence,
+    pub(super) count: i32,
+}
+
+/// The batches between the first unacknowledged and the last that was given a sequence.
+///
+/// Must hold: sequences are contiguous; what is sent again is a suffix, in order, with the
+/// boundaries and sequences it had. A broker that took a batch already answers a resend of the
+/// same one with success and its first offset.
+#[derive(Debug)]
+pub(super) struct Window {
+    identity: ProducerIdentity,
+    next: Sequence,
+    sent: VecDeque<Sent>,
+    /// Index of the batch that goes out next; `sent.len()` when all are out.
+    cursor: usize,
+    /// Requests out that hold a batch of this window.
+    outstanding: usize,
+    /// A batch failed: once nothing is outstanding, all are sent again from the first.
+    rewind: bool,
+}
+
+impl Window {
+    pub(super) fn new(identity: ProducerIdentity, next: Sequence) -> Self {
+        Self { identity, next, sent: VecDeque::new(), cursor: 0, outstanding: 0, rewind: false }
+    }
+
+    pub(super) fn identity(&self) -> ProducerIdentity {
+        self.identity
+    }
+
+    /// Sequence of the first batch not yet acknowledged.
+    pub(super) fn first_sequence(&self) -> Sequence {
+        self.sent.front().map_or(self.next, |first| first.sequence)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    pub(super) fn outstanding(&self) -> usize {
+        self.outstanding
+    }
+
+    /// Whether a new batch may enter.
+    pub(super) fn has_room(&self) -> bool {
+        self.sent.len() < WINDOW_BATCHES_MAX && !self.rewind
+    }
+
+    /// Whether a batch of the window can go out now.
+    pub(super) fn can_resend(&self) -> bool {
+        if self.rewind { self.outstanding == 0 } else { self.cursor < self.sent.len() }
+    }
+
+    /// End of the upstream offsets in the window.
+    pub(super) fn upstream_end(&self) -> Option<crate::model::Offset> {
+        self.sent.back().map(|last| last.upstream.end)
+    }
+
+    /// Gives a new batch its sequence; it goes out after those before it.
+    pub(super) fn push(&mut self, batch: &RawBatch, upstream: OffsetRange) {
+        debug_assert!(self.has_room());
+        let sequence = self.next;
+        let count = batch.header().count;
+        self.next = sequence.advance(count);
+        let batch = restamp(batch, self.identity, sequence);
+        self.sent.push_back(Sent { batch, upstream, sequence, count });
+    }
+
+    /// The batch that goes out next, marked as out.
+    pub(super) fn send(&mut self) -> Option<(OutBatch, Sequence)> {
+        if self.rewind {
+            if self.outstanding > 0 {
+                return None;
+            }
+            self.rewind = false;
+            self.cursor = 0;
+        }
+        let next = self.sent.get(self.cursor)?;
+        self.cursor += 1;
+        self.outstanding += 1;
+        Some((next.batch.clone(), next.sequence))
+    }
+
+    /// An answer for the batch with `sequence` came: success. The batch, if it is the first;
+    /// one that overtook a failed one stays, and is sent again with it.
+    pub(super) fn succeed(&mut self, sequence: Sequence) -> Option<Sent> {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        if self.sent.front()?.sequence != sequence {
+            return None;
+        }
+        self.cursor = self.cursor.saturating_sub(1);
+        self.sent.pop_front()
+    }
+
+    /// An answer for the batch with `sequence` came, or never will: not known to be stored.
+    /// Says whether it is the first of the window, so that its error is its own and not a
+    /// consequence of another's.
+    pub(super) fn fail(&mut self, sequence: Sequence) -> bool {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        let first = self.sent.front().is_some_and(|first| first.sequence == sequence);
+        let fresh = first && !self.rewind;
+        self.rewind = !self.sent.is_empty();
+        fresh
+    }
+
+    pub(super) fn first(&self) -> Option<&Sent> {
+        self.sent.front()
+    }
+
+    /// Takes the bodies out of the frames they came in, so that a partition that waits for its
+    /// target does not hold whole frames. At most a window of bytes is copied.
+    pub(super) fn detach(&mut self) {
+        for sent in &mut self.sent {
+            sent.batch.body = Bytes::copy_from_slice(&sent.batch.body);
+        }
+    }
+}

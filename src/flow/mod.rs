@@ -1,0 +1,18 @@
+//! Floor 4: the data plane of one flow.
+//!
+//! A [`Supervisor`] reconciles progress with both logs and gives each partition to one shard.
+//! A shard owns its partitions, its lanes and the answers it waits for; it selects one event,
+//! applies it, and pumps. What shards have done is noted in a book that one committer writes
+//! to the target.
+
+mod lane;
+mod progress;
+mod resume;
+mod settings;
+mod shard;
+mod slot;
+mod supervisor;
+
+pub use progress::{Anchor, ProgressBook};
+pub use settings::{ExistingRecords, FlowSettings, GapPolicy, Reset};
+pub use supervisor::{FlowStatus, Pair, StartError, Supervisor};

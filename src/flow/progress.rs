@@ -1,0 +1,358 @@
+//! What is known to be on the target, in memory and durably.
+//!
+//! Two topics on the target hold it. Connect's offsets topic is MM2's own: `{"offset":41}` per
+//! source partition, written so that MM2 can go on after us, and read so that we go on after
+//! MM2. It says nothing about the target, so a crash between two writes would repeat records.
+//! The positions topic is ours: an [`Anchor`] says up to which upstream offset everything is on
+//! the target, which downstream offset comes next, and under which producer id and sequence.
+//! Every anchor is acknowledged before the first batch under it is sent, so that after a crash
+//! the target's log explains the rest, and a batch that was still on its way is recognised as
+//! the duplicate that it is.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::settings::FlowSettings;
+use crate::client::{Cluster, LogError, LogRecord, NewRecord};
+use crate::copy::Start;
+use crate::mm2::{self, SourceOffsetKey};
+use crate::model::{LeaderEpoch, Offset, ProducerIdentity, Sequence, TopicId, TopicPartition};
+
+/// How often anchors are written.
+///
+/// What is copied between two writes is compared header by header after a crash; at 1 GB/s
+/// that is a second's reading.
+const ANCHOR_INTERVAL: Duration = Duration::from_secs(1);
+
+/// First element of the keys in the positions topic; the number is the format's version.
+const KEY_KIND: &str = "heliograph-position-1";
+
+/// Where a partition stands, together with the topics it is true for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Anchor {
+    /// Upstream and downstream place, and the producer's numbers there.
+    pub start: Start,
+    /// The source topic that the upstream offset belongs to.
+    pub source_id: TopicId,
+    /// The target topic that the downstream offset belongs to.
+    pub target_id: TopicId,
+}
+
+/// Anchors noted by shards and not yet written; the newest of a partition wins.
+#[derive(Debug, Default)]
+pub struct ProgressBook {
+    pages: Mutex<Pages>,
+}
+
+#[derive(Debug, Default)]
+struct Pages {
+    ids: BTreeMap<TopicPartition, (TopicId, TopicId)>,
+    to_anchor: BTreeMap<TopicPartition, Start>,
+    to_commit: BTreeMap<TopicPartition, Offset>,
+}
+
+impl ProgressBook {
+    fn pages(&self) -> std::sync::MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says which topics a partition's anchors are about from here on.
+    pub fn open(&self, source: &TopicPartition, source_id: TopicId, target_id: TopicId) {
+        self.pages().ids.insert(source.clone(), (source_id, target_id));
+    }
+
+    /// Notes how far the target has acknowledged a source partition.
+    pub fn note(&self, source: &TopicPartition, start: Start) {
+        self.pages().to_anchor.insert(source.clone(), start);
+    }
+}
+
+/// Progress as a flow finds it at its start.
+#[derive(Debug, Default)]
+pub(super) struct Loaded {
+    pub(super) anchors: BTreeMap<TopicPartition, Anchor>,
+    /// Last upstream offset that Connect's offsets topic says is on the target.
+    pub(super) connect: BTreeMap<TopicPartition, Offset>,
+}
+
+impl Loaded {
+    /// Reads both topics. A topic that does not exist holds no progress.
+    pub(super) async fn read(settings: &FlowSettings, target: &Cluster) -> Result<Self, LogError> {
+        let mut loaded = Self::default();
+        // MM2 in exactly-once mode writes its offsets inside transactions.
+        let (offsets, positions) = tokio::join!(
+            target.read_to_end(&settings.offsets_topic, true),
+            target.read_to_end(&settings.positions_topic, true),
+        );
+        for record in records(offsets)? {
+            loaded.take_connect(settings, &record);
+        }
+        for record in records(positions)? {
+            if let Some((partition, anchor)) = decode(settings, &record) {
+                match anchor {
+                    Some(anchor) => drop(loaded.anchors.insert(partition, anchor)),
+                    None => drop(loaded.anchors.remove(&partition)),
+                }
+            }
+        }
+        Ok(loaded)
+    }
+
+    fn take_connect(&mut self, settings: &FlowSettings, record: &LogRecord) {
+        let topic = &settings.offsets_topic;
+        let Some(key) = &record.key else { return };
+        let parsed = SourceOffsetKey::decode(key)
+            .and_then(|key| Ok((key, mm2::decode_value(record.value.as_deref())?)));
+        match parsed {
+            Ok((Some(key), last))
+                if key.connector == settings.connector_name
+                    && key.cluster == settings.id.source =>
+            {
+                match last {
+                    Some(last) => drop(self.connect.insert(key.partition, last)),
+                    None => drop(self.connect.remove(&key.partition)),
+                }
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(flow = %settings.id, %topic, offset = %record.offset,
+                %error, "a record of the offsets topic cannot be read and is passed over"),
+        }
+    }
+}
+
+fn records(read: Result<Vec<LogRecord>, LogError>) -> Result<Vec<LogRecord>, LogError> {
+    match read {
+        Err(LogError::Missing(_)) => Ok(Vec::new()),
+        read => read,
+    }
+}
+
+fn key(settings: &FlowSettings, source: &TopicPartition) -> Vec<u8> {
+    let place = json!({
+        "cluster": settings.id.source.as_str(),
+        "partition": source.partition,
+        "topic": source.topic.as_str(),
+    });
+    json!([KEY_KIND, place]).to_string().into_bytes()
+}
+
+fn encode(anchor: &Anchor) -> Vec<u8> {
+    let Anchor { start, source_id, target_id } = anchor;
+    json!({
+        "upstream": start.upstream.0,
+        "downstream": start.downstream.0,
+        "epoch": start.epoch.0,
+        "producerId": start.identity.id,
+        "producerEpoch": start.identity.epoch,
+        "sequence": start.sequence.to_wire(),
+        "sourceTopicId": format!("{source_id:?}"),
+        "targetTopicId": format!("{target_id:?}"),
+    })
+    .to_string()
+    .into_bytes()
+}
+
+/// Partition and anchor of a record, `None` if it is not one of this flow's.
+fn decode(settings: &FlowSettings, record: &LogRecord) -> Option<(TopicPartition, Option<Anchor>)> {
+    let key: Value = serde_json::from_slice(record.key.as_ref()?).ok()?;
+    if key.get(0)?.as_str()? != KEY_KIND
+        || key.get(1)?.get("cluster")?.as_str()? != settings.id.source.as_str()
+    {
+        return None;
+    }
+    let partition = i32::try_from(key.get(1)?.get("partition")?.as_i64()?).ok()?;
+    let source = TopicPartition::new(key.get(1)?.get("topic")?.as_str()?, partition);
+    let Some(value) = &record.value else { return Some((source, None)) };
+    let anchor = decode_anchor(value);
+    if anchor.is_none() {
+        tracing::warn!(flow = %settings.id, partition = %source, offset = %record.offset,
+            "a position cannot be read and is passed over");
+    }
+    Some((source, anchor))
+}
+
+fn decode_anchor(value: &[u8]) -> Option<Anchor> {
+    let value: Value = serde_json::from_slice(value).ok()?;
+    let number = |name: &str| value.get(name).and_then(Value::as_i64);
+    let id = |name: &str| {
+        let hex = value.get(name)?.as_str()?;
+        let mut bytes = [0; 16];
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok()?;
+        }
+        Some(TopicId(bytes))
+    };
+    let start = Start {
+        upstream: Offset(number("upstream")?),
+        downstream: Offset(number("downstream")?),
+        epoch: LeaderEpoch(i32::try_from(number("epoch")?).ok()?),
+        identity: ProducerIdentity {
+            id: number("producerId")?,
+            epoch: i16::try_from(number("producerEpoch")?).ok()?,
+        },
+        sequence: Sequence::from_wire(i32::try_from(number("sequence")?).ok()?)?,
+    };
+    Some(Anchor { start, source_id: id("sourceTopicId")?, target_id: id("targetTopicId")? })
+}
+
+/// Writes what shards note: anchors every second, Connect's offsets at MM2's own interval.
+#[derive(Debug)]
+pub(super) struct Committer {
+    pub(super) settings: Arc<FlowSettings>,
+    pub(super) target: Cluster,
+    pub(super) book: Arc<ProgressBook>,
+}
+
+impl Committer {
+    /// Runs until `stop`; the last flush is the caller's.
+    pub(super) async fn run(&self, stop: CancellationToken) {
+        let clock = self.target.clock();
+        let mut commit_at = clock.now().after(self.settings.commit_interval);
+        let mut failing = false;
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(ANCHOR_INTERVAL) => {}
+            }
+            let mut done = self.write_anchors().await;
+            if done.is_ok() && clock.now() >= commit_at {
+                commit_at = clock.now().after(self.settings.commit_interval);
+                done = self.write_offsets().await;
+            }
+            match done {
+                Ok(()) if failing => {
+                    failing = false;
+                    tracing::info!(flow = %self.settings.id, "positions are written again");
+                }
+                Ok(()) => {}
+                Err(error) if !failing => {
+                    failing = true;
+                    tracing::warn!(flow = %self.settings.id, %error,
+                        "positions are not written; a crash now would compare more on restart");
+                }
+                Err(error) => {
+                    tracing::debug!(flow = %self.settings.id, %error, "positions not written");
+                }
+            }
+        }
+    }
+
+    /// Writes everything that was noted.
+    pub(super) async fn flush(&self) -> Result<(), LogError> {
+        self.write_anchors().await?;
+        self.write_offsets().await
+    }
+
+    /// Writes anchors now, for partitions that are about to be copied under them.
+    pub(super) async fn write_now(
+        &self,
+        anchors: &BTreeMap<TopicPartition, Anchor>,
+    ) -> Result<(), LogError> {
+        let record = |(source, anchor): (&TopicPartition, &Anchor)| NewRecord {
+            partition: 0,
+            key: key(&self.settings, source),
+            value: Some(encode(anchor)),
+        };
+        let records: Vec<NewRecord> = anchors.iter().map(record).collect();
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.target.append(&self.settings.positions_topic, &records).await
+    }
+
+    async fn write_anchors(&self) -> Result<(), LogError> {
+        let anchors: BTreeMap<TopicPartition, Anchor> = {
+            let mut pages = self.book.pages();
+            let noted = std::mem::take(&mut pages.to_anchor);
+            let ids = &pages.ids;
+            let anchors = noted.into_iter().filter_map(|(source, start)| {
+                let (source_id, target_id) = *ids.get(&source)?;
+                Some((source, Anchor { start, source_id, target_id }))
+            });
+            anchors.collect()
+        };
+        let written = self.write_now(&anchors).await;
+        let mut pages = self.book.pages();
+        for (source, anchor) in anchors {
+            if written.is_ok() {
+                pages.to_commit.insert(source, anchor.start.upstream);
+            } else {
+                // Noted again unless something newer was.
+                pages.to_anchor.entry(source).or_insert(anchor.start);
+            }
+        }
+        written
+    }
+
+    /// Connect's offset is the LAST offset copied, so a partition that stands at 0 has none.
+    /// Only what an anchor covers already is committed, so that a restart finds the anchor at
+    /// or ahead of it, and knows that MM2 was here if it is not.
+    async fn write_offsets(&self) -> Result<(), LogError> {
+        let topic = &self.settings.offsets_topic;
+        let pending = std::mem::take(&mut self.book.pages().to_commit);
+        let view = self.target.view();
+        let partitions = view.topics.get(topic).map_or(0, |topic| topic.partitions.len());
+        let Ok(partitions @ 1..) = i32::try_from(partitions) else {
+            self.target.refresh(Some(std::slice::from_ref(topic))).await?;
+            self.put_back(pending);
+            return Err(LogError::Missing(topic.clone()));
+        };
+        let records: Vec<NewRecord> = pending
+            .iter()
+            .filter(|(_, next)| next.0 > 0)
+            .map(|(source, next)| {
+                let key = SourceOffsetKey {
+                    connector: self.settings.connector_name.clone(),
+                    cluster: self.settings.id.source.clone(),
+                    partition: source.clone(),
+                }
+                .encode();
+                NewRecord {
+                    partition: mm2::partition_for_key(&key, partitions),
+                    key,
+                    value: Some(mm2::encode_value(Offset(next.0 - 1))),
+                }
+            })
+            .collect();
+        let written = self.target.append(topic, &records).await;
+        if written.is_err() {
+            self.put_back(pending);
+        }
+        written
+    }
+
+    fn put_back(&self, pending: BTreeMap<TopicPartition, Offset>) {
+        let mut pages = self.book.pages();
+        for (source, next) in pending {
+            pages.to_commit.entry(source).or_insert(next);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_anchor_is_read_back_as_it_was_written() {
+        let anchor = Anchor {
+            start: Start {
+                upstream: Offset(1234),
+                downstream: Offset(1200),
+                epoch: LeaderEpoch(7),
+                identity: ProducerIdentity { id: 42, epoch: 3 },
+                sequence: Sequence::ZERO.advance(99),
+            },
+            source_id: TopicId([0xab; 16]),
+            target_id: TopicId::NONE,
+        };
+        assert_eq!(decode_anchor(&encode(&anchor)), Some(anchor));
+        assert_eq!(decode_anchor(b"{}"), None);
+        assert_eq!(decode_anchor(b"no json"), None);
+    }
+}

@@ -1,0 +1,67 @@
+//! What the data plane of one flow needs to know. Key names are the config floor's business.
+
+use std::time::Duration;
+
+use crate::model::{FlowId, TopicName};
+
+/// Where a partition without progress starts (`auto.offset.reset` of the source consumer).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// At the first record that the source still has.
+    Earliest,
+    /// At the end: only what comes from now on.
+    Latest,
+    /// Nowhere: it stops and says so.
+    None,
+}
+
+/// What to do when the source removed records before they were copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GapPolicy {
+    /// Record the gap and go on behind it.
+    Record,
+    /// Stop the partition.
+    Halt,
+}
+
+/// What to do when a target partition holds records that no progress explains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExistingRecords {
+    /// Stop the partition and say so.
+    Halt,
+    /// Copy everything behind them.
+    Append,
+}
+
+/// The data plane of one flow.
+#[derive(Clone, Debug)]
+pub struct FlowSettings {
+    /// Which flow.
+    pub id: FlowId,
+    /// Committed records only.
+    pub read_committed: bool,
+    /// Verify every batch's checksum before it is forwarded.
+    pub verify: bool,
+    /// How many shards share the partitions; at least 1.
+    pub shards: usize,
+    /// Where a partition without progress starts.
+    pub reset: Reset,
+    /// What to do about lost records.
+    pub gap_policy: GapPolicy,
+    /// What to do about records that were there before us.
+    pub existing_records: ExistingRecords,
+    /// How long a source broker may wait for data.
+    pub fetch_wait: Duration,
+    /// Most bytes of one fetch answer, over all its partitions.
+    pub fetch_bytes_max: usize,
+    /// Most bytes of one partition in one fetch answer.
+    pub partition_bytes_max: usize,
+    /// How often positions are written where MM2 reads them.
+    pub commit_interval: Duration,
+    /// Connect's offset topic on the target, which MM2 reads (`mm2-offsets.<source>.internal`).
+    pub offsets_topic: TopicName,
+    /// Our own positions topic on the target, exact on both sides.
+    pub positions_topic: TopicName,
+    /// First element of the offset keys in the offsets topic (`MirrorSourceConnector`).
+    pub connector_name: String,
+}

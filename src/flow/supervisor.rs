@@ -1,0 +1,598 @@
+//! The supervisor: which partitions a flow copies, from where, in which shard; and the end.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::progress::{Anchor, Committer, Loaded, ProgressBook};
+use super::resume::{Decision, Occasion, Planner};
+use super::settings::FlowSettings;
+use super::shard::{Command, Shard};
+use super::slot::Assignment;
+use crate::client::{Backoff, Cluster, FrameBudget, LogError, RequestError};
+use crate::copy::{Doubt, Start, Terms};
+use crate::model::{Moment, Offset, TopicId, TopicName, TopicPartition};
+
+/// Commands that may wait for a shard. It reads them between two events, so a few suffice; a
+/// start with thousands of partitions waits here instead of in memory.
+const COMMANDS_MAX: usize = 64;
+
+/// How long a partition waits that could not be decided about.
+const LATER: Duration = Duration::from_millis(500);
+
+/// How often the progress line is written while something moves.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The topic config that bounds a batch.
+const LIMIT_CONFIG: &str = "max.message.bytes";
+
+/// Topics described in one request: an answer holds about forty configs of each.
+const DESCRIBED_AT_ONCE: usize = 200;
+
+/// [`LIMIT_CONFIG`] where the target does not tell: no limit of ours, its refusal tells.
+const BATCH_BYTES_UNKNOWN: usize = i32::MAX as usize;
+
+/// A source partition and the target partition it is copied to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// Where from.
+    pub source: TopicPartition,
+    /// Where to.
+    pub target: TopicPartition,
+    /// The source topic's id.
+    pub source_id: TopicId,
+    /// The target topic's id.
+    pub target_id: TopicId,
+}
+
+/// What a shard tells its supervisor about one partition. At most one per partition is
+/// waiting, so the box is bounded by their number.
+#[derive(Debug)]
+pub(super) enum Report {
+    /// Both logs must be looked at.
+    Doubt { source: TopicPartition, doubt: Doubt },
+    /// It stopped.
+    Halted { source: TopicPartition },
+    /// It was told to stop, and has.
+    Left { source: TopicPartition },
+}
+
+/// Reports that wait for the supervisor.
+#[derive(Debug, Default)]
+pub(super) struct Mailbox {
+    waiting: Mutex<VecDeque<(Report, Start)>>,
+    arrived: Notify,
+}
+
+impl Mailbox {
+    pub(super) fn put(&self, report: Report, anchor: Start) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.push_back((report, anchor));
+        self.arrived.notify_one();
+    }
+
+    fn take(&self) -> VecDeque<(Report, Start)> {
+        std::mem::take(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// How a shard's partitions stand, summed up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ShardSummary {
+    pub(super) partitions: usize,
+    pub(super) records: u64,
+    pub(super) bytes: u64,
+    pub(super) batches: u64,
+    pub(super) rebuilt: u64,
+    pub(super) lag: i64,
+    pub(super) halted: usize,
+    pub(super) leaderless: usize,
+}
+
+/// How a flow's data plane stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowStatus {
+    /// Partitions that are copied, or stopped.
+    pub partitions: usize,
+    /// Records acknowledged by the target since the start of this process.
+    pub records: u64,
+    /// Bytes of batches acknowledged by the target since the start of this process.
+    pub bytes: u64,
+    /// Upstream offsets not yet acknowledged, over all partitions that know.
+    pub lag: i64,
+    /// Partitions that stopped.
+    pub halted: usize,
+    /// Partitions that cannot be decided about yet.
+    pub waiting: usize,
+}
+
+/// One partition as the supervisor knows it.
+#[derive(Debug)]
+struct Known {
+    pair: Pair,
+    shard: Option<usize>,
+    state: Standing,
+    /// `acked` at the last doubt about the identity: twice without progress means a new one.
+    doubted_at: Option<Offset>,
+    batch_bytes_max: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// To be decided about, not before this moment.
+    Waiting(Moment, Occasion),
+    Copying,
+    /// Told to stop; `true` if it is to be decided about anew after that.
+    Leaving(bool),
+    Halted,
+}
+
+/// The owner of one flow's data plane.
+#[derive(Debug)]
+pub struct Supervisor {
+    settings: Arc<FlowSettings>,
+    source: Cluster,
+    target: Cluster,
+    planner: Planner,
+    committer: Arc<Committer>,
+    book: Arc<ProgressBook>,
+    mailbox: Arc<Mailbox>,
+    progress: Loaded,
+    shards: Vec<mpsc::Sender<Command>>,
+    tasks: Vec<JoinHandle<()>>,
+    known: BTreeMap<TopicPartition, Known>,
+    limits: BTreeMap<TopicName, usize>,
+    status: watch::Sender<FlowStatus>,
+}
+
+/// Why a flow's data plane cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Progress cannot be read.
+    #[error("progress cannot be read: {0}")]
+    Progress(#[from] LogError),
+    /// No producer id.
+    #[error("no producer id: {0}")]
+    Identity(#[from] RequestError),
+}
+
+impl Supervisor {
+    /// Reads progress, takes a producer id and starts the shards, which have nothing to do yet.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`]; it may be tried again.
+    pub async fn start(
+        settings: FlowSettings,
+        (source, target): (&Cluster, &Cluster),
+        budget: &FrameBudget,
+        tracker: &TaskTracker,
+    ) -> Result<Self, StartError> {
+        let settings = Arc::new(settings);
+        let (progress, identity) =
+            tokio::join!(Loaded::read(&settings, target), target.init_producer_id());
+        let (progress, identity) = (progress?, identity?);
+        let book = Arc::new(ProgressBook::default());
+        let mailbox = Arc::new(Mailbox::default());
+        let (mut shards, mut tasks) = (Vec::new(), Vec::new());
+        for _ in 0..settings.shards.max(1) {
+            let (commands, receiver) = mpsc::channel(COMMANDS_MAX);
+            let (settings, book, mailbox) =
+                (Arc::clone(&settings), Arc::clone(&book), Arc::clone(&mailbox));
+            let shard =
+                Shard::new(settings, (source, target), budget.clone(), book, mailbox, receiver);
+            tasks.push(tracker.spawn(shard.run()));
+            shards.push(commands);
+        }
+        let planner = Planner {
+            settings: Arc::clone(&settings),
+            source: source.clone(),
+            target: target.clone(),
+            identity,
+        };
+        let committer = Arc::new(Committer {
+            settings: Arc::clone(&settings),
+            target: target.clone(),
+            book: Arc::clone(&book),
+        });
+        tracing::debug!(flow = %settings.id, producer = %identity, anchors = progress.anchors.len(),
+            connect_offsets = progress.connect.len(), "progress read");
+        Ok(Self {
+            settings,
+            source: source.clone(),
+            target: target.clone(),
+            planner,
+            committer,
+            book,
+            mailbox,
+            progress,
+            shards,
+            tasks,
+            known: BTreeMap::new(),
+            limits: BTreeMap::new(),
+            status: watch::Sender::new(FlowStatus::default()),
+        })
+    }
+
+    /// The flow's state, renewed every second.
+    #[must_use]
+    pub fn status(&self) -> watch::Receiver<FlowStatus> {
+        self.status.subscribe()
+    }
+
+    /// Copies what `plan` names until `shutdown`, then drains: no new fetches, what is in
+    /// flight is seen through, positions are written. `true` if all of that was done within
+    /// `patience`.
+    pub async fn run(
+        mut self,
+        mut plan: watch::Receiver<Arc<Vec<Pair>>>,
+        shutdown: CancellationToken,
+        patience: Duration,
+    ) -> bool {
+        let stop_committer = CancellationToken::new();
+        let committer = {
+            let (committer, stop) = (Arc::clone(&self.committer), stop_committer.clone());
+            #[expect(clippy::disallowed_methods, reason = "awaited below, whatever happens")]
+            tokio::spawn(async move { committer.run(stop).await })
+        };
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => {}
+            () = self.supervise(&mut plan) => {}
+        }
+        let flow = self.settings.id.clone();
+        tracing::info!(%flow, "draining");
+        let drained = tokio::time::timeout(patience, async {
+            for shard in &self.shards {
+                drop(shard.send(Command::Drain).await);
+            }
+            for task in &mut self.tasks {
+                drop(task.await);
+            }
+            stop_committer.cancel();
+            drop(committer.await);
+            self.committer.flush().await
+        })
+        .await;
+        stop_committer.cancel();
+        for task in &self.tasks {
+            task.abort();
+        }
+        match drained {
+            Ok(Ok(())) => {
+                tracing::info!(%flow, "drained");
+                true
+            }
+            Ok(Err(error)) => {
+                tracing::error!(%flow, %error, "drained, but positions were not written");
+                false
+            }
+            Err(_) => {
+                tracing::error!(%flow, patience_s = patience.as_secs(),
+                    "not drained in time; the target's log says at the next start how far this run \
+                     came");
+                false
+            }
+        }
+    }
+
+    async fn supervise(&mut self, plan: &mut watch::Receiver<Arc<Vec<Pair>>>) {
+        let clock = self.source.clock();
+        let mut next_status = clock.now();
+        let mut told = (clock.now(), FlowStatus::default());
+        plan.mark_changed();
+        loop {
+            let next_decision = self
+                .known
+                .values()
+                .filter_map(|known| match known.state {
+                    Standing::Waiting(until, _) => Some(until),
+                    Standing::Copying | Standing::Leaving(_) | Standing::Halted => None,
+                })
+                .min();
+            let wake = next_decision.map_or(next_status, |moment| moment.min(next_status));
+            let mailbox = Arc::clone(&self.mailbox);
+            tokio::select! {
+                biased;
+                changed = plan.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    let pairs = Arc::clone(&plan.borrow_and_update());
+                    self.follow_plan(&pairs).await;
+                }
+                () = mailbox.arrived.notified() => self.read_mail(clock.now()),
+                () = clock.sleep_until(wake) => {}
+            }
+            let now = clock.now();
+            if now >= next_status {
+                next_status = now.after(Duration::from_secs(1));
+                let status = self.summarise().await;
+                self.status.send_replace(status);
+                told = self.tell(told, (now, status));
+            }
+            self.decide(now).await;
+        }
+    }
+
+    async fn follow_plan(&mut self, pairs: &[Pair]) {
+        let now = self.source.clock().now();
+        let wanted: BTreeMap<_, _> = pairs.iter().map(|pair| (&pair.source, pair)).collect();
+        let gone: Vec<TopicPartition> =
+            self.known.keys().filter(|source| !wanted.contains_key(source)).cloned().collect();
+        for source in gone {
+            self.leave(&source, false).await;
+        }
+        for pair in pairs {
+            let Some(known) = self.known.get_mut(&pair.source) else {
+                let known = Known {
+                    pair: pair.clone(),
+                    shard: None,
+                    state: Standing::Waiting(now, Occasion::First),
+                    doubted_at: None,
+                    batch_bytes_max: None,
+                };
+                self.known.insert(pair.source.clone(), known);
+                continue;
+            };
+            if known.pair != *pair {
+                // Another topic under an old name is another partition: decided about anew, once
+                // nothing of the old one is in flight.
+                known.pair = pair.clone();
+                known.batch_bytes_max = None;
+                self.leave(&pair.source, true).await;
+            } else if known.state == Standing::Leaving(false) {
+                known.state = Standing::Leaving(true);
+            }
+        }
+    }
+
+    /// Stops a partition; it is forgotten, or decided about anew, when its shard says it left.
+    async fn leave(&mut self, source: &TopicPartition, comes_back: bool) {
+        let now = self.source.clock().now();
+        let Some(known) = self.known.get_mut(source) else { return };
+        match (known.state, known.shard) {
+            (Standing::Copying | Standing::Halted, Some(shard)) => {
+                known.state = Standing::Leaving(comes_back);
+                drop(self.shards[shard].send(Command::Stop(source.clone())).await);
+            }
+            (Standing::Leaving(_), _) => known.state = Standing::Leaving(comes_back),
+            (Standing::Waiting(..) | Standing::Halted | Standing::Copying, _) if comes_back => {
+                known.state = Standing::Waiting(now, Occasion::First);
+            }
+            (Standing::Waiting(..) | Standing::Halted | Standing::Copying, _) => {
+                self.known.remove(source);
+            }
+        }
+    }
+
+    fn read_mail(&mut self, now: Moment) {
+        for (report, start) in self.mailbox.take() {
+            let (Report::Doubt { source, .. }
+            | Report::Halted { source }
+            | Report::Left { source }) = &report;
+            let Some(known) = self.known.get_mut(source) else { continue };
+            if let Some(anchor) = self.progress.anchors.get_mut(source) {
+                // The ids stay those of the topics that it was true for.
+                anchor.start = start;
+            }
+            match report {
+                Report::Halted { .. } => known.state = Standing::Halted,
+                Report::Left { source } => {
+                    if known.state == Standing::Leaving(true) {
+                        known.state = Standing::Waiting(now, Occasion::First);
+                    } else {
+                        self.known.remove(&source);
+                    }
+                }
+                Report::Doubt { doubt, .. } => {
+                    let new_identity = match doubt {
+                        Doubt::Identity(code) => {
+                            let at = start.upstream;
+                            let again = known.doubted_at.replace(at) == Some(at);
+                            again || matches!(code.0, 47 | 49 | 90)
+                        }
+                        Doubt::TooLarge(bytes) => {
+                            known.batch_bytes_max = Some(bytes);
+                            false
+                        }
+                        Doubt::OutOfRange => false,
+                    };
+                    let out_of_range = doubt == Doubt::OutOfRange;
+                    let occasion = Occasion::Doubt { out_of_range, new_identity };
+                    if known.state == Standing::Copying {
+                        known.state = Standing::Waiting(now, occasion);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Decides about every partition whose time has come, and starts those that can start.
+    async fn decide(&mut self, now: Moment) {
+        let due = |known: &&Known| matches!(known.state, Standing::Waiting(at, _) if at <= now);
+        let mut due: Vec<(Pair, Occasion)> = self
+            .known
+            .values()
+            .filter(due)
+            .filter_map(|known| match known.state {
+                Standing::Waiting(_, occasion) => Some((known.pair.clone(), occasion)),
+                Standing::Copying | Standing::Leaving(_) | Standing::Halted => None,
+            })
+            .collect();
+        if due.is_empty() {
+            return;
+        }
+        self.learn_limits(&due).await;
+        if due
+            .iter()
+            .any(|(_, occasion)| matches!(occasion, Occasion::Doubt { new_identity: true, .. }))
+        {
+            match self.target.init_producer_id().await {
+                Ok(identity) => self.planner.identity = identity,
+                Err(error) => {
+                    tracing::warn!(flow = %self.settings.id, %error, "no new producer id");
+                    due.retain(|(_, occasion)| *occasion == Occasion::First);
+                }
+            }
+        }
+        // Those that are decided about for one reason are decided about together.
+        let mut groups: Vec<(Occasion, Vec<(Pair, usize)>)> = Vec::new();
+        for (pair, occasion) in due {
+            let limit = self.limit(&pair);
+            match groups.iter_mut().find(|(of, _)| *of == occasion) {
+                Some((_, pairs)) => pairs.push((pair, limit)),
+                None => groups.push((occasion, vec![(pair, limit)])),
+            }
+        }
+        for (occasion, pairs) in groups {
+            let decisions = self.planner.decide(&pairs, &self.progress, occasion).await;
+            self.carry_out(decisions, occasion).await;
+        }
+    }
+
+    fn limit(&self, pair: &Pair) -> usize {
+        let refused = self.known.get(&pair.source).and_then(|known| known.batch_bytes_max);
+        let told = self.limits.get(&pair.target.topic).copied().unwrap_or(BATCH_BYTES_UNKNOWN);
+        refused.map_or(told, |refused| refused.min(told))
+    }
+
+    /// Asks for `max.message.bytes` of the target topics. Without the right to ask, the target's
+    /// refusal of a batch tells.
+    async fn learn_limits(&mut self, due: &[(Pair, Occasion)]) {
+        let topics: BTreeSet<TopicName> =
+            due.iter().map(|(pair, _)| pair.target.topic.clone()).collect();
+        let topics: Vec<TopicName> = topics.into_iter().collect();
+        for topics in topics.chunks(DESCRIBED_AT_ONCE) {
+            match self.target.describe_topic_configs(topics).await {
+                Ok(described) => {
+                    for (topic, configs) in described {
+                        let limit = configs.ok().and_then(|configs| {
+                            let entry = configs.iter().find(|one| one.name == LIMIT_CONFIG)?;
+                            entry.value.as_ref()?.parse().ok()
+                        });
+                        match limit {
+                            Some(limit) => drop(self.limits.insert(topic, limit)),
+                            None => drop(self.limits.remove(&topic)),
+                        }
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(flow = %self.settings.id, %error, "target limits not known");
+                }
+            }
+        }
+    }
+
+    async fn carry_out(&mut self, decisions: Vec<(Pair, Decision)>, occasion: Occasion) {
+        let flow = self.settings.id.clone();
+        let now = self.source.clock().now();
+        let mut anchors = BTreeMap::new();
+        let mut starting = Vec::new();
+        for (pair, decision) in decisions {
+            let Some(known) = self.known.get_mut(&pair.source) else { continue };
+            match decision {
+                Decision::Start(start) => {
+                    let anchor =
+                        Anchor { start, source_id: pair.source_id, target_id: pair.target_id };
+                    anchors.insert(pair.source.clone(), anchor);
+                    starting.push((pair, start));
+                }
+                Decision::Halt(reason) => {
+                    known.state = Standing::Halted;
+                    tracing::error!(%flow, partition = %pair.source, target = %pair.target, %reason,
+                        "partition halted");
+                }
+                Decision::Later(why) => {
+                    known.state = Standing::Waiting(now.after(LATER), occasion);
+                    tracing::debug!(%flow, partition = %pair.source, why, "not decided yet");
+                }
+            }
+        }
+        // Before the first batch goes out under an anchor, the anchor is on the target.
+        let mut backoff = Backoff::new(4);
+        while let Err(error) = self.committer.write_now(&anchors).await {
+            if backoff.failures() == 0 {
+                tracing::warn!(%flow, %error, "positions are not written; copying waits for it");
+            }
+            tokio::time::sleep(backoff.fail()).await;
+        }
+        self.progress.anchors.extend(anchors);
+        for (pair, start) in starting {
+            self.begin(pair, start).await;
+        }
+    }
+
+    async fn begin(&mut self, pair: Pair, start: Start) {
+        let terms = Terms {
+            read_committed: self.settings.read_committed,
+            batch_bytes_max: self.limit(&pair),
+            verify: self.settings.verify,
+        };
+        // The shard with the fewest partitions; a partition stays in its shard.
+        let mut loads = vec![0_usize; self.shards.len()];
+        for shard in self.known.values().filter_map(|known| known.shard) {
+            loads[shard] += 1;
+        }
+        let lightest = (0..loads.len()).min_by_key(|shard| loads[*shard]).unwrap_or(0);
+        let Some(known) = self.known.get_mut(&pair.source) else { return };
+        let shard = *known.shard.get_or_insert(lightest);
+        known.state = Standing::Copying;
+        self.book.open(&pair.source, pair.source_id, pair.target_id);
+        tracing::info!(flow = %self.settings.id, partition = %pair.source, target = %pair.target,
+            from = %start.upstream, to = %start.downstream, "copying");
+        let Pair { source, target, source_id, target_id } = pair;
+        let assignment = Assignment { source, target, source_id, target_id, start, terms };
+        drop(self.shards[shard].send(Command::Begin(Box::new(assignment))).await);
+    }
+
+    async fn summarise(&self) -> FlowStatus {
+        let mut status = FlowStatus { partitions: self.known.len(), ..FlowStatus::default() };
+        for known in self.known.values() {
+            match known.state {
+                Standing::Waiting(..) => status.waiting += 1,
+                Standing::Halted => status.halted += 1,
+                Standing::Copying | Standing::Leaving(_) => {}
+            }
+        }
+        for shard in &self.shards {
+            let (reply, summary) = oneshot::channel();
+            drop(shard.send(Command::Summarise(reply)).await);
+            if let Ok(summary) = summary.await {
+                status.records += summary.records;
+                status.bytes += summary.bytes;
+                status.lag += summary.lag;
+            }
+        }
+        status
+    }
+
+    /// One line every ten seconds while something moves.
+    fn tell(
+        &self,
+        told: (Moment, FlowStatus),
+        (now, status): (Moment, FlowStatus),
+    ) -> (Moment, FlowStatus) {
+        let elapsed = now.since(told.0);
+        if elapsed < PROGRESS_INTERVAL {
+            return told;
+        }
+        let records = status.records.saturating_sub(told.1.records);
+        if records > 0 || status.halted != told.1.halted || status.waiting != told.1.waiting {
+            #[expect(clippy::cast_precision_loss, reason = "rates for people")]
+            let (records_per_s, mb_per_s) = (
+                (records as f64 / elapsed.as_secs_f64()).round(),
+                status.bytes.saturating_sub(told.1.bytes) as f64 / elapsed.as_secs_f64() / 1e6,
+            );
+            tracing::info!(flow = %self.settings.id, partitions = status.partitions, records,
+                records_per_s, mb_per_s = format!("{mb_per_s:.1}"), lag = status.lag,
+                waiting = status.waiting, halted = status.halted, "progress");
+        }
+        (now, status)
+    }
+}

@@ -1,0 +1,247 @@
+//! One flow from its first connection to its last commit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::internal_topics::{InternalTopic, ensure};
+use super::topics::{TopicRules, TopicsRound};
+use crate::client::{Backoff, Cluster, FrameBudget, RequestError};
+use crate::flow::{FlowSettings, FlowStatus, Pair, StartError, Supervisor};
+use crate::model::FlowId;
+
+/// How long the source may take to answer once more while the flow ends.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Everything that one flow needs.
+#[derive(Clone, Debug)]
+pub struct MirrorSettings {
+    /// The data plane.
+    pub flow: FlowSettings,
+    /// Which topics.
+    pub rules: TopicRules,
+    /// Topics that must be there first.
+    pub internal: Vec<InternalTopic>,
+    /// How often topics are looked at; `None` for only at the start.
+    pub refresh: Option<Duration>,
+    /// How long draining may take.
+    pub drain_patience: Duration,
+}
+
+/// How a flow ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FlowEnd {
+    /// It was told to end, and everything in flight was seen through.
+    Drained,
+    /// It was told to end, and something was left undone.
+    Late,
+    /// It must not run; the reason, for people.
+    Refused(String),
+}
+
+/// One flow, ready to run.
+#[derive(Debug)]
+pub struct MirrorFlow {
+    settings: MirrorSettings,
+    source: Cluster,
+    target: Cluster,
+    budget: FrameBudget,
+    tracker: TaskTracker,
+    status: watch::Sender<FlowStatus>,
+}
+
+impl MirrorFlow {
+    /// A flow that has not spoken to anybody yet.
+    #[must_use]
+    pub fn new(
+        settings: MirrorSettings,
+        (source, target): (&Cluster, &Cluster),
+        budget: &FrameBudget,
+        tracker: &TaskTracker,
+    ) -> Self {
+        Self {
+            settings,
+            source: source.clone(),
+            target: target.clone(),
+            budget: budget.clone(),
+            tracker: tracker.clone(),
+            status: watch::Sender::new(FlowStatus::default()),
+        }
+    }
+
+    /// The flow's state, renewed every second once it copies.
+    #[must_use]
+    pub fn status(&self) -> watch::Receiver<FlowStatus> {
+        self.status.subscribe()
+    }
+
+    fn id(&self) -> &FlowId {
+        &self.settings.flow.id
+    }
+
+    /// Runs until `shutdown`. A cluster that does not answer is waited for.
+    pub async fn run(self, shutdown: CancellationToken) -> FlowEnd {
+        let met = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return FlowEnd::Drained,
+            met = self.meet() => met,
+        };
+        if let Err(why) = met {
+            return FlowEnd::Refused(why);
+        }
+        // The first look at topics runs beside the start of the data plane: both wait for the
+        // target to make topics.
+        let (plan, plans) = watch::channel(Arc::new(Vec::new()));
+        let rounds = async {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => {}
+                () = self.rounds(&plan) => {}
+            }
+        };
+        let (end, ()) = tokio::join!(self.copy(plans, &shutdown), rounds);
+        end
+    }
+
+    async fn copy(
+        &self,
+        plans: watch::Receiver<Arc<Vec<Pair>>>,
+        shutdown: &CancellationToken,
+    ) -> FlowEnd {
+        let supervisor = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return FlowEnd::Drained,
+            supervisor = self.start() => supervisor,
+        };
+        let relay = self.relay(supervisor.status());
+        let copying = supervisor.run(plans, shutdown.clone(), self.settings.drain_patience);
+        let drained = tokio::select! {
+            drained = copying => drained,
+            () = relay => false,
+        };
+        if drained && self.source_answers().await { FlowEnd::Drained } else { FlowEnd::Late }
+    }
+
+    /// Passes the supervisor's state on; ends never.
+    async fn relay(&self, mut from: watch::Receiver<FlowStatus>) {
+        while from.changed().await.is_ok() {
+            self.status.send_replace(*from.borrow_and_update());
+        }
+        std::future::pending().await
+    }
+
+    /// Whether the source still answers: if not, nobody knows what it holds that was not
+    /// copied.
+    async fn source_answers(&self) -> bool {
+        let asked = tokio::time::timeout(FAREWELL, self.source.refresh(Some(&[]))).await;
+        let answers = matches!(asked, Ok(Ok(())));
+        if !answers {
+            tracing::error!(flow = %self.id(), cluster = %self.source.alias(),
+                "the source does not answer; what it holds beyond the positions written is not \
+                 copied");
+        }
+        answers
+    }
+
+    /// Reaches both clusters and checks that they are two.
+    async fn meet(&self) -> Result<(), String> {
+        tokio::join!(self.reach(&self.source), self.reach(&self.target));
+        let (a, b) = (self.source.view(), self.target.view());
+        if let (Some(a), Some(b)) = (&a.cluster_id, &b.cluster_id)
+            && a == b
+        {
+            return Err(format!(
+                "aliases {} and {} are one cluster (id {a}); a flow from a cluster into itself \
+                 would copy its own copies without end. Correct bootstrap.servers of one of them",
+                self.source.alias(),
+                self.target.alias(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Makes the topics that are needed and starts the data plane; tries without end.
+    async fn start(&self) -> Supervisor {
+        let flow = self.id();
+        let mut backoff = Backoff::between(
+            Duration::from_millis(200),
+            Duration::from_secs(5),
+            u64::from(std::process::id()),
+        );
+        let mut told = String::new();
+        loop {
+            let failed = match ensure(flow, &self.target, &self.settings.internal).await {
+                Ok(refused) if refused.is_empty() => match self.start_once().await {
+                    Ok(supervisor) => return supervisor,
+                    Err(error) => error.to_string(),
+                },
+                Ok(refused) => refused.join("; "),
+                Err(error) => error.to_string(),
+            };
+            if told != failed {
+                tracing::warn!(%flow, why = %failed, "flow waits; trying again");
+                told = failed;
+            }
+            tokio::time::sleep(backoff.fail()).await;
+        }
+    }
+
+    async fn start_once(&self) -> Result<Supervisor, StartError> {
+        let supervisor = Supervisor::start(
+            self.settings.flow.clone(),
+            (&self.source, &self.target),
+            &self.budget,
+            &self.tracker,
+        )
+        .await?;
+        tracing::info!(flow = %self.id(), source = self.source.view().cluster_id.as_deref(),
+            target = self.target.view().cluster_id.as_deref(), "flow started");
+        Ok(supervisor)
+    }
+
+    async fn reach(&self, cluster: &Cluster) {
+        let mut backoff = Backoff::between(Duration::from_millis(200), Duration::from_secs(5), 7);
+        while let Err(error) = cluster.refresh(Some(&[])).await {
+            if backoff.failures().is_power_of_two() || backoff.failures() == 0 {
+                tracing::warn!(flow = %self.id(), cluster = %cluster.alias(), %error,
+                    "cluster does not answer; the flow waits for it");
+            }
+            tokio::time::sleep(backoff.fail()).await;
+        }
+    }
+
+    /// Looks at topics now, and then at every interval.
+    async fn rounds(&self, plan: &watch::Sender<Arc<Vec<Pair>>>) {
+        let clock = self.source.clock();
+        let mut round = TopicsRound::new(self.settings.rules.clone(), &self.source, &self.target);
+        let mut backoff = Backoff::new(6);
+        let mut failing: Option<RequestError> = None;
+        loop {
+            let begun = clock.now();
+            match round.run().await {
+                Ok(pairs) => {
+                    if failing.take().is_some() {
+                        tracing::info!(flow = %self.id(), "topics are looked at again");
+                    }
+                    backoff.succeed();
+                    if **plan.borrow() != pairs {
+                        plan.send_replace(Arc::new(pairs));
+                    }
+                    let Some(interval) = self.settings.refresh else { return };
+                    clock.sleep_until(begun.after(interval)).await;
+                }
+                Err(error) => {
+                    if failing.is_none() {
+                        tracing::warn!(flow = %self.id(), %error,
+                            "topics cannot be looked at; trying again");
+                    }
+                    failing = Some(error);
+                    tokio::time::sleep(backoff.fail()).await;
+                }
+            }
+        }
+    }
+}

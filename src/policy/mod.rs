@@ -1,0 +1,14 @@
+//! Floor 2: what to mirror, as pure decisions. Values in, decisions out.
+//!
+//! Everything here is a function of names and settings; nothing knows a broker, a clock or a
+//! key of the properties file. The rules are MM2's own, its Java regular expressions included.
+
+mod filters;
+mod naming;
+mod pattern;
+mod selection;
+
+pub use filters::{ConfigFilter, NameList, NameListError, TopicFilter};
+pub use naming::{PolicyKind, ReplicationPolicy};
+pub use pattern::{Engine, Pattern, PatternError, StepLimit};
+pub use selection::{FlowTopics, Selection};

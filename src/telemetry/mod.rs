@@ -1,0 +1,3 @@
+//! Floor 6: what the process says about itself.
+
+pub mod log;

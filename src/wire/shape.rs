@@ -1,0 +1,218 @@
+//! The shapes of answers, and a walk that proves bytes to have one.
+//!
+//! `kafka-protocol` reserves room for as many elements as a count says, so eight bytes can ask
+//! for gigabytes. Before an answer is given to it, the walk goes through every field of its
+//! version, checks each count and length against the bytes left, and demands that the last
+//! field ends with the last byte. Shapes follow the message definitions of Apache Kafka
+//! (`clients/src/main/resources/common/message/*Response.json`).
+
+use super::{Api, Malformed, Reader};
+
+/// What stands in one place of a message.
+#[derive(Debug)]
+pub(super) enum Shape {
+    I8,
+    I16,
+    I32,
+    I64,
+    Uuid,
+    Text,
+    Array(&'static [Field]),
+}
+
+/// One field: the versions that have it, and its shape.
+#[derive(Debug)]
+pub(super) struct Field {
+    since: i16,
+    until: i16,
+    shape: Shape,
+}
+
+const fn always(shape: Shape) -> Field {
+    Field { since: 0, until: i16::MAX, shape }
+}
+
+const fn since(since: i16, shape: Shape) -> Field {
+    Field { since, until: i16::MAX, shape }
+}
+
+const fn between(since: i16, until: i16, shape: Shape) -> Field {
+    Field { since, until, shape }
+}
+
+/// An array of plain numbers.
+const INTS: &[Field] = &[always(I32)];
+
+use Shape::{Array, I8, I16, I32, I64, Text, Uuid};
+
+const METADATA: &[Field] = &[
+    since(3, I32),
+    always(Array(&[always(I32), always(Text), always(I32), since(1, Text)])),
+    since(2, Text),
+    since(1, I32),
+    always(Array(&[
+        always(I16),
+        always(Text),
+        since(10, Uuid),
+        since(1, I8),
+        always(Array(&[
+            always(I16),
+            always(I32),
+            always(I32),
+            since(7, I32),
+            always(Array(INTS)),
+            always(Array(INTS)),
+            since(5, Array(INTS)),
+        ])),
+        since(8, I32),
+    ])),
+    between(8, 10, I32),
+    since(13, I16),
+];
+
+const LIST_OFFSETS: &[Field] = &[
+    since(2, I32),
+    always(Array(&[
+        always(Text),
+        always(Array(&[always(I32), always(I16), since(1, I64), since(1, I64), since(4, I32)])),
+    ])),
+];
+
+const CREATE_TOPICS: &[Field] = &[
+    since(2, I32),
+    always(Array(&[
+        always(Text),
+        since(7, Uuid),
+        always(I16),
+        since(1, Text),
+        since(5, I32),
+        since(5, I16),
+        since(5, Array(&[always(Text), always(Text), always(I8), always(I8), always(I8)])),
+    ])),
+];
+
+const INIT_PRODUCER_ID: &[Field] = &[always(I32), always(I16), always(I64), always(I16)];
+
+const OFFSET_FOR_LEADER_EPOCH: &[Field] = &[
+    since(2, I32),
+    always(Array(&[
+        always(Text),
+        always(Array(&[always(I16), always(I32), since(1, I32), always(I64)])),
+    ])),
+];
+
+const DESCRIBE_CONFIGS: &[Field] = &[
+    always(I32),
+    always(Array(&[
+        always(I16),
+        always(Text),
+        always(I8),
+        always(Text),
+        always(Array(&[
+            always(Text),
+            always(Text),
+            always(I8),
+            between(0, 0, I8),
+            since(1, I8),
+            always(I8),
+            since(1, Array(&[always(Text), always(Text), always(I8)])),
+            since(3, I8),
+            since(3, Text),
+        ])),
+    ])),
+];
+
+const CREATE_PARTITIONS: &[Field] =
+    &[always(I32), always(Array(&[always(Text), always(I16), always(Text)]))];
+
+/// The shape of an answer's body. `None` for answers with a decoder of their own.
+fn of(api: Api) -> Option<&'static [Field]> {
+    match api {
+        Api::Metadata => Some(METADATA),
+        Api::ListOffsets => Some(LIST_OFFSETS),
+        Api::CreateTopics => Some(CREATE_TOPICS),
+        Api::InitProducerId => Some(INIT_PRODUCER_ID),
+        Api::OffsetForLeaderEpoch => Some(OFFSET_FOR_LEADER_EPOCH),
+        Api::DescribeConfigs => Some(DESCRIBE_CONFIGS),
+        Api::CreatePartitions => Some(CREATE_PARTITIONS),
+        Api::Produce | Api::Fetch | Api::ApiVersions => None,
+    }
+}
+
+fn in_version(fields: &'static [Field], version: i16) -> impl Iterator<Item = &'static Field> {
+    fields.iter().filter(move |field| (field.since..=field.until).contains(&version))
+}
+
+/// Fewest bytes that one element of an array can have.
+fn smallest(fields: &'static [Field], version: i16, flexible: bool) -> usize {
+    let sum: usize = in_version(fields, version)
+        .map(|field| match field.shape {
+            I8 => 1,
+            I16 => 2,
+            I32 => 4,
+            I64 => 8,
+            Uuid => 16,
+            Text => {
+                if flexible {
+                    1
+                } else {
+                    2
+                }
+            }
+            Array(_) => {
+                if flexible {
+                    1
+                } else {
+                    4
+                }
+            }
+        })
+        .sum();
+    sum + usize::from(flexible)
+}
+
+fn walk(
+    reader: &mut Reader<'_>,
+    fields: &'static [Field],
+    version: i16,
+    flexible: bool,
+) -> Result<(), Malformed> {
+    for field in in_version(fields, version) {
+        match &field.shape {
+            I8 => drop(reader.i8()?),
+            I16 => drop(reader.i16()?),
+            I32 => drop(reader.i32()?),
+            I64 => drop(reader.i64()?),
+            Uuid => drop(reader.topic_id()?),
+            Text => drop(reader.nullable_string()?),
+            // Plain numbers carry no tagged fields of their own.
+            Array([number]) => {
+                let count = reader.count(4)?;
+                debug_assert!(matches!(number.shape, I32));
+                reader.take(4 * count, "array of int32")?;
+            }
+            Array(element) => {
+                for _ in 0..reader.count(smallest(element, version, flexible))? {
+                    walk(reader, element, version, flexible)?;
+                }
+            }
+        }
+    }
+    reader.skip_tagged()
+}
+
+/// Proves that `body` has the shape of `api`'s answer in `version`, to its last byte.
+///
+/// # Errors
+///
+/// [`Malformed`] at the first byte that does not fit.
+///
+/// # Panics
+///
+/// For answers that have a decoder of their own.
+pub(super) fn prove(api: Api, version: i16, body: &[u8]) -> Result<(), Malformed> {
+    let flexible = api.is_flexible(version);
+    let mut reader = Reader::new(body, flexible);
+    walk(&mut reader, of(api).expect("the answer has a shape"), version, flexible)?;
+    reader.finish()
+}
