@@ -163,6 +163,7 @@ pub enum StartError {
 
 impl Supervisor {
     /// Reads progress, takes a producer id and starts the shards, which have nothing to do yet.
+    /// Topics that were made just now (`empty`) are not read.
     ///
     /// # Errors
     ///
@@ -170,12 +171,13 @@ impl Supervisor {
     pub async fn start(
         settings: FlowSettings,
         (source, target): (&Cluster, &Cluster),
+        empty: &BTreeSet<TopicName>,
         budget: &FrameBudget,
         tracker: &TaskTracker,
     ) -> Result<Self, StartError> {
         let settings = Arc::new(settings);
         let (progress, identity) =
-            tokio::join!(Loaded::read(&settings, target), target.init_producer_id());
+            tokio::join!(Loaded::read(&settings, target, empty), target.init_producer_id());
         let (progress, identity) = (progress?, identity?);
         let book = Arc::new(ProgressBook::default());
         let mailbox = Arc::new(Mailbox::default());

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::internal_topics::{InternalTopic, ensure};
+use super::internal_topics::{Ensured, InternalTopic, ensure};
 use super::topics::{TopicRules, TopicsRound};
 use crate::client::{Backoff, Cluster, FrameBudget, RequestError};
 use crate::flow::{FlowSettings, FlowStatus, Pair, StartError, Supervisor};
@@ -174,11 +174,11 @@ impl MirrorFlow {
         let mut told = String::new();
         loop {
             let failed = match ensure(flow, &self.target, &self.settings.internal).await {
-                Ok(refused) if refused.is_empty() => match self.start_once().await {
+                Ok(ensured) if ensured.refused.is_empty() => match self.start_once(&ensured).await {
                     Ok(supervisor) => return supervisor,
                     Err(error) => error.to_string(),
                 },
-                Ok(refused) => refused.join("; "),
+                Ok(ensured) => ensured.refused.join("; "),
                 Err(error) => error.to_string(),
             };
             if told != failed {
@@ -189,10 +189,11 @@ impl MirrorFlow {
         }
     }
 
-    async fn start_once(&self) -> Result<Supervisor, StartError> {
+    async fn start_once(&self, ensured: &Ensured) -> Result<Supervisor, StartError> {
         let supervisor = Supervisor::start(
             self.settings.flow.clone(),
             (&self.source, &self.target),
+            &ensured.made,
             &self.budget,
             &self.tracker,
         )
