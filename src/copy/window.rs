@@ -107,6 +107,9 @@ impl Window {
     pub(super) fn succeed(&mut self, sequence: Sequence) -> Option<Sent> {
         self.outstanding = self.outstanding.saturating_sub(1);
         if self.sent.front()?.sequence != sequence {
+            // Around a leader's move this answer may come before that of the first batch, which
+            // may be a success as well; only sending it again gets it another answer.
+            self.rewind = true;
             return None;
         }
         self.cursor = self.cursor.saturating_sub(1);
