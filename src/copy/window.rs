@@ -38,11 +38,21 @@ pub(super) struct Window {
     outstanding: usize,
     /// A batch failed: once nothing is outstanding, all are sent again from the first.
     rewind: bool,
+    /// The target has stored a batch of this identity, so its leader knows which sequence is next.
+    proven: bool,
 }
 
 impl Window {
     pub(super) fn new(identity: ProducerIdentity, next: Sequence) -> Self {
-        Self { identity, next, sent: VecDeque::new(), cursor: 0, outstanding: 0, rewind: false }
+        Self {
+            identity,
+            next,
+            sent: VecDeque::new(),
+            cursor: 0,
+            outstanding: 0,
+            rewind: false,
+            proven: false,
+        }
     }
 
     pub(super) fn identity(&self) -> ProducerIdentity {
@@ -63,8 +73,13 @@ impl Window {
     }
 
     /// Whether a new batch may enter.
+    ///
+    /// The first one goes alone: a leader that knows nothing of a producer takes any sequence, so
+    /// a second batch behind a refused first would be stored in its place
+    /// (`ProducerAppendInfo.checkSequence`).
     pub(super) fn has_room(&self) -> bool {
-        self.sent.len() < WINDOW_BATCHES_MAX && !self.rewind
+        let batches_max = if self.proven { WINDOW_BATCHES_MAX } else { 1 };
+        self.sent.len() < batches_max && !self.rewind
     }
 
     /// Whether a batch of the window can go out now.
@@ -112,6 +127,7 @@ impl Window {
             self.rewind = true;
             return None;
         }
+        self.proven = true;
         self.cursor = self.cursor.saturating_sub(1);
         self.sent.pop_front()
     }
