@@ -47,14 +47,7 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn new(identity: ProducerIdentity, next: Sequence) -> Self {
-        Self {
-            identity,
-            next,
-            sent: VecDeque::new(),
-            cursor: 0,
-            rewind: false,
-            proven: false,
-        }
+        Self { identity, next, sent: VecDeque::new(), cursor: 0, rewind: false, proven: false }
     }
 
     pub(super) fn identity(&self) -> ProducerIdentity {
