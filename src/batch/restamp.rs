@@ -109,12 +109,4 @@ impl Stamp {
         self.alike() == target.alike()
             && amend(self.header.crc, &self.bytes, &target.bytes, body_bytes) == target.header.crc
     }
-
-    /// Whether `target` may hold the records of `self` in other bytes: recompressed by the
-    /// target's broker, or rebuilt by another release of this program.
-    #[must_use]
-    pub fn resembles(&self, target: &Self) -> bool {
-        let (a, b) = (&self.header, &target.header);
-        a.count == b.count && a.base_timestamp == b.base_timestamp
-    }
 }

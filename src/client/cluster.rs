@@ -278,8 +278,7 @@ impl Cluster {
             .with_topics(wanted)
             // A mirror that asks must not make topics.
             .with_allow_auto_topic_creation(false);
-        let answer: MetadataResponse =
-            self.request_within(Route::Any, &request, patience).await?;
+        let answer: MetadataResponse = self.request_within(Route::Any, &request, patience).await?;
         if answer.error_code != 0 {
             let place = "(any broker)".to_owned();
             let cause = RequestCause::Refused(ErrorCode(answer.error_code));

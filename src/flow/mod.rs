@@ -5,6 +5,7 @@
 //! applies it, and pumps. What shards have done is noted in a book that one committer writes
 //! to the target.
 
+mod align;
 mod lane;
 mod progress;
 mod resume;

@@ -20,7 +20,9 @@ use super::settings::FlowSettings;
 use crate::client::{Cluster, LogError, LogRecord, NewRecord};
 use crate::copy::Start;
 use crate::mm2::{self, SourceOffsetKey};
-use crate::model::{LeaderEpoch, Offset, ProducerIdentity, Sequence, TopicId, TopicName, TopicPartition};
+use crate::model::{
+    LeaderEpoch, Offset, ProducerIdentity, Sequence, TopicId, TopicName, TopicPartition,
+};
 
 /// How often anchors are written.
 ///

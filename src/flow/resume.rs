@@ -1,19 +1,19 @@
 //! Where a partition starts: progress reconciled with both logs.
 //!
 //! An anchor says "everything before upstream `S` is on the target, and the next record goes to
-//! downstream `T`". If the target's log ends at `T`, nothing more was stored. If it goes on, the
-//! batches behind `T` are read by header and found again, in order, in the source's log from
-//! `S` on; the place behind the last one found is where copying goes on. Batches of somebody
-//! else in between are told apart by their producer id, and named.
+//! downstream `T`". If the target's log ends at `T`, nothing more was stored. If it goes on, what
+//! lies behind `T` under our producer id is found again in the source's log from `S` on
+//! ([`super::align`]), and copying goes on behind it.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::align::{CountWalk, RecordWalk, Step, Stored};
 use super::progress::{Anchor, Loaded};
 use super::settings::{ExistingRecords, FlowSettings, GapPolicy, Reset};
 use super::supervisor::Pair;
-use crate::batch::{self, Disposition, RawBatch, Stamp, disposition, rebuild};
+use crate::batch::RawBatch;
 use crate::client::{Cluster, EARLIEST, EndOffsets, LATEST, PartitionError, ScannedBatch};
 use crate::copy::{HaltReason, Start};
 use crate::model::{LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Sequence, TopicPartition};
@@ -63,15 +63,15 @@ pub(super) struct Planner {
 type Listed = BTreeMap<TopicPartition, Result<crate::client::ListedOffset, PartitionError>>;
 
 impl Planner {
-    /// Decides about each of `pairs`, whose target topics take batches of the given size.
+    /// Decides about each of `pairs`.
     pub(super) async fn decide(
         &self,
-        pairs: &[(Pair, usize)],
+        pairs: &[Pair],
         progress: &Loaded,
         occasion: Occasion,
     ) -> Vec<(Pair, Decision)> {
-        let sources: Vec<_> = pairs.iter().map(|(pair, _)| pair.source.clone()).collect();
-        let targets: Vec<_> = pairs.iter().map(|(pair, _)| pair.target.clone()).collect();
+        let sources: Vec<_> = pairs.iter().map(|pair| pair.source.clone()).collect();
+        let targets: Vec<_> = pairs.iter().map(|pair| pair.target.clone()).collect();
         let (source_starts, source_ends, target_starts, target_ends) = tokio::join!(
             self.source.list_offsets(&sources, EARLIEST, false),
             self.source.list_offsets(&sources, LATEST, false),
@@ -79,13 +79,13 @@ impl Planner {
             self.target.list_offsets(&targets, LATEST, false),
         );
         let mut decisions = Vec::with_capacity(pairs.len());
-        for (pair, batch_bytes_max) in pairs {
+        for pair in pairs {
             let ends = ends(&source_starts, &source_ends, &pair.source).and_then(|source| {
                 let target = ends(&target_starts, &target_ends, &pair.target)?;
                 Ok(Ends { source, target })
             });
             let decision = match ends {
-                Ok(ends) => self.decide_one(pair, *batch_bytes_max, ends, progress, occasion).await,
+                Ok(ends) => self.decide_one(pair, ends, progress, occasion).await,
                 Err(error) => Decision::Later(error.to_string()),
             };
             decisions.push((pair.clone(), decision));
@@ -96,7 +96,6 @@ impl Planner {
     async fn decide_one(
         &self,
         pair: &Pair,
-        batch_bytes_max: usize,
         ends: Ends,
         progress: &Loaded,
         occasion: Occasion,
@@ -131,7 +130,7 @@ impl Planner {
                     ours = %anchor.start.upstream, "going on where MirrorMaker 2 stopped");
                 fresh(next)
             }
-            (Some(anchor), _) => match self.reconcile(pair, batch_bytes_max, ends, anchor).await {
+            (Some(anchor), _) => match self.reconcile(pair, ends, anchor).await {
                 Ok(start) => start,
                 Err(decision) => return decision,
             },
@@ -195,13 +194,7 @@ impl Planner {
         Decision::Start(start)
     }
 
-    async fn reconcile(
-        &self,
-        pair: &Pair,
-        batch_bytes_max: usize,
-        ends: Ends,
-        anchor: &Anchor,
-    ) -> Result<Start, Decision> {
+    async fn reconcile(&self, pair: &Pair, ends: Ends, anchor: &Anchor) -> Result<Start, Decision> {
         let mut start = anchor.start;
         if ends.target.end < start.downstream {
             let (found, expected) = (ends.target.end, start.downstream);
@@ -210,65 +203,117 @@ impl Planner {
         if ends.target.end == start.downstream {
             return Ok(start);
         }
-        let later = |error: crate::client::LogError| Decision::Later(error.to_string());
-        let mut stored = Vec::new();
-        self.target
-            .scan(&pair.target, start.downstream, ends.target.end, false, |scanned| {
-                let header = scanned.batch.header();
-                if !header.attributes.is_control() && header.base_offset >= start.downstream {
-                    stored.push(Stamp::of(&scanned.batch));
-                }
-                ControlFlow::Continue(())
-            })
-            .await
-            .map_err(later)?;
-        let mut alignment = Alignment {
-            trimmed: ends.source.start > start.upstream,
-            identity: start.identity,
-            stored: &stored,
-            at: 0,
-            upstream: start.upstream.max(ends.source.start),
-            epoch: start.epoch,
-            sequence: start.sequence,
-            found: 0,
-            foreign: 0,
-        };
-        let mut verdict = Ok(());
-        if !stored.is_empty() && ends.source.end > alignment.upstream {
-            let from = alignment.upstream;
-            let read_committed = self.settings.read_committed;
-            self.source
-                .scan(
-                    &pair.source,
-                    from,
-                    ends.source.end,
-                    read_committed,
-                    |scanned| match alignment.show(&scanned, batch_bytes_max) {
-                        Ok(true) => ControlFlow::Continue(()),
-                        Ok(false) => ControlFlow::Break(()),
-                        Err(reason) => {
-                            verdict = Err(Decision::Halt(reason));
-                            ControlFlow::Break(())
-                        }
-                    },
-                )
-                .await
-                .map_err(later)?;
-        }
-        verdict?;
-        alignment.finish().map_err(Decision::Halt)?;
-        if alignment.foreign > 0 {
+        let mut stored = Stored::new(start.identity, start.sequence);
+        self.scan_target(pair, start, ends, |batch| {
+            stored.show(batch);
+            Ok(())
+        })
+        .await?;
+        if stored.foreign > 0 {
             tracing::warn!(flow = %self.settings.id, partition = %pair.target,
-                batches = alignment.foreign, "somebody else writes to the target partition");
+                batches = stored.foreign, "somebody else writes to the target partition");
         }
-        tracing::info!(flow = %self.settings.id, partition = %pair.source,
-            from = %alignment.upstream, batches = alignment.found,
-            "target's log says how far the last run came");
-        start.sequence = alignment.sequence;
-        start.upstream = alignment.upstream;
-        start.epoch = alignment.epoch;
+        let trimmed = ends.source.start > start.upstream;
+        let mut walk = CountWalk::new(&stored, start.upstream, start.epoch);
+        let mut step = if trimmed && !walk.is_done() { Step::Compare } else { Step::GoOn };
+        if step == Step::GoOn && !walk.is_done() {
+            step = self.scan_source(pair, start.upstream, ends, |one| walk.show(one)).await?;
+        }
+        let (upstream, epoch) = match step {
+            Step::Compare => self.compare(pair, start, ends, &stored).await?,
+            Step::GoOn if !walk.is_done() => {
+                // The source ends before all that the target holds of ours is explained.
+                return Err(Decision::Halt(HaltReason::Unexplained {
+                    downstream: start.downstream,
+                    upstream: start.upstream,
+                }));
+            }
+            Step::GoOn | Step::Done => (walk.upstream, walk.epoch),
+        };
+        tracing::info!(flow = %self.settings.id, partition = %pair.source, from = %upstream,
+            records = stored.records(), "target's log says how far the last run came");
+        start.sequence = stored.next_sequence();
+        // What the source has lost behind the last record stored was not copied. Holes that it
+        // had before are counted in, as nobody can tell them apart now.
+        let copied_to = start.upstream.advance(i64::from(stored.records()));
+        start.upstream = if trimmed && upstream == ends.source.start && copied_to < upstream {
+            copied_to
+        } else {
+            upstream
+        };
+        start.epoch = epoch;
         start.downstream = ends.target.end;
         Ok(start)
+    }
+
+    /// Record by record, where the source has holes.
+    async fn compare(
+        &self,
+        pair: &Pair,
+        start: Start,
+        ends: Ends,
+        stored: &Stored,
+    ) -> Result<(Offset, LeaderEpoch), Decision> {
+        let from = start.upstream.max(ends.source.start);
+        let mut walk = RecordWalk::new(from, start.epoch);
+        self.scan_target(pair, start, ends, |batch| {
+            if !stored.is_ours(batch) || batch.header().attributes.is_control() {
+                return Ok(());
+            }
+            let offset = batch.header().base_offset;
+            walk.store(batch).map_err(|cause| HaltReason::Rebuild { offset, cause: cause.into() })
+        })
+        .await?;
+        self.scan_source(pair, from, ends, |one| walk.show(one)).await?;
+        Ok((walk.upstream, walk.epoch))
+    }
+
+    /// Shows the target's batches behind the anchor.
+    async fn scan_target(
+        &self,
+        pair: &Pair,
+        start: Start,
+        ends: Ends,
+        mut show: impl FnMut(&RawBatch) -> Result<(), HaltReason>,
+    ) -> Result<(), Decision> {
+        let mut failed = Ok(());
+        self.target
+            .scan(&pair.target, start.downstream, ends.target.end, false, |scanned| {
+                if scanned.batch.header().base_offset < start.downstream {
+                    return ControlFlow::Continue(());
+                }
+                failed = show(&scanned.batch);
+                if failed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })
+            .await
+            .map_err(|error| Decision::Later(error.to_string()))?;
+        failed.map_err(Decision::Halt)
+    }
+
+    /// Shows the source's batches until the walk has found its place.
+    async fn scan_source(
+        &self,
+        pair: &Pair,
+        from: Offset,
+        ends: Ends,
+        mut show: impl FnMut(&ScannedBatch) -> Result<Step, HaltReason>,
+    ) -> Result<Step, Decision> {
+        let mut last = Ok(Step::GoOn);
+        if from >= ends.source.end {
+            return Ok(Step::GoOn);
+        }
+        let read_committed = self.settings.read_committed;
+        self.source
+            .scan(&pair.source, from, ends.source.end, read_committed, |scanned| {
+                last = show(&scanned);
+                match last {
+                    Ok(Step::GoOn) => ControlFlow::Continue(()),
+                    Ok(Step::Done | Step::Compare) | Err(_) => ControlFlow::Break(()),
+                }
+            })
+            .await
+            .map_err(|error| Decision::Later(error.to_string()))?;
+        last.map_err(Decision::Halt)
     }
 }
 
@@ -285,98 +330,4 @@ fn ends(
         }
     };
     Ok(EndOffsets { start: find(starts)?, end: find(ends)? })
-}
-
-/// Finding the target's batches again in the source's log.
-struct Alignment<'a> {
-    /// The source has lost records behind the anchor, so the first stored batches need not be
-    /// found.
-    trimmed: bool,
-    identity: ProducerIdentity,
-    stored: &'a [Stamp],
-    /// First stored batch not explained yet.
-    at: usize,
-    /// Upstream offset up to which the source is explained.
-    upstream: Offset,
-    epoch: LeaderEpoch,
-    /// Sequence behind the last batch found again.
-    sequence: Sequence,
-    /// Batches found again.
-    found: usize,
-    /// Stored batches that are not ours.
-    foreign: usize,
-}
-
-impl Alignment<'_> {
-    /// Looks for one source batch among the stored ones; `false` when there is no more to look
-    /// for.
-    fn show(&mut self, scanned: &ScannedBatch, batch_bytes_max: usize) -> Result<bool, HaltReason> {
-        if self.at == self.stored.len() {
-            return Ok(false);
-        }
-        let batch = &scanned.batch;
-        let header = batch.header();
-        let terms =
-            batch::Terms { position: self.upstream, aborted: scanned.aborted, batch_bytes_max };
-        let exact = |batch: &RawBatch, end| (Stamp::of(batch), end, true);
-        let pieces = match disposition(header, terms) {
-            Disposition::Forward => vec![exact(batch, header.next_offset())],
-            Disposition::Drop(_) => Vec::new(),
-            Disposition::Rebuild(_) => rebuild(batch, self.upstream, batch_bytes_max)
-                .map_err(|cause| HaltReason::Rebuild { offset: header.base_offset, cause })?
-                .iter()
-                .map(|piece| (Stamp::of(&piece.batch), piece.upstream.end, false))
-                .collect(),
-            Disposition::Refuse(cause) => {
-                return Err(HaltReason::NotUnderstood { offset: header.base_offset, cause });
-            }
-        };
-        for (piece, end, raw) in pieces {
-            let matches = |stored: &Stamp| {
-                let as_is =
-                    raw && stored.header.attributes.codec() == piece.header.attributes.codec();
-                if as_is { piece.same_records(stored) } else { piece.resembles(stored) }
-            };
-            let Some(ahead) = self.stored[self.at..].iter().position(matches) else {
-                return Ok(false);
-            };
-            self.pass(ahead)?;
-            self.at += 1;
-            self.trimmed = false;
-            self.found += 1;
-            self.sequence = self.sequence.advance(piece.header.count);
-            self.upstream = end;
-        }
-        // Dropped batches behind the last one found would be looked at again: harmless.
-        if scanned.batch.header().leader_epoch.is_known() {
-            self.epoch = header.leader_epoch;
-        }
-        if self.at < self.stored.len() {
-            self.upstream = header.next_offset();
-        }
-        Ok(self.at < self.stored.len())
-    }
-
-    /// Passes stored batches that the source does not explain: they must be somebody else's.
-    fn pass(&mut self, batches: usize) -> Result<(), HaltReason> {
-        for stored in &self.stored[self.at..self.at + batches] {
-            let ours = stored.header.producer_id == self.identity.id;
-            if ours && !self.trimmed {
-                return Err(HaltReason::Unexplained {
-                    downstream: stored.header.base_offset,
-                    upstream: self.upstream,
-                });
-            }
-            self.foreign += usize::from(!ours);
-            if ours {
-                self.sequence = self.sequence.advance(stored.header.count);
-            }
-        }
-        self.at += batches;
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<(), HaltReason> {
-        self.pass(self.stored.len() - self.at)
-    }
 }

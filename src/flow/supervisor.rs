@@ -444,12 +444,11 @@ impl Supervisor {
             }
         }
         // Those that are decided about for one reason are decided about together.
-        let mut groups: Vec<(Occasion, Vec<(Pair, usize)>)> = Vec::new();
+        let mut groups: Vec<(Occasion, Vec<Pair>)> = Vec::new();
         for (pair, occasion) in due {
-            let limit = self.limit(&pair);
             match groups.iter_mut().find(|(of, _)| *of == occasion) {
-                Some((_, pairs)) => pairs.push((pair, limit)),
-                None => groups.push((occasion, vec![(pair, limit)])),
+                Some((_, pairs)) => pairs.push(pair),
+                None => groups.push((occasion, vec![pair])),
             }
         }
         for (occasion, pairs) in groups {

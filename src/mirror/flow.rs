@@ -180,10 +180,12 @@ impl MirrorFlow {
         let mut told = String::new();
         loop {
             let failed = match ensure(flow, &self.target, &self.settings.internal).await {
-                Ok(ensured) if ensured.refused.is_empty() => match self.start_once(&ensured).await {
-                    Ok(supervisor) => return supervisor,
-                    Err(error) => error.to_string(),
-                },
+                Ok(ensured) if ensured.refused.is_empty() => {
+                    match self.start_once(&ensured).await {
+                        Ok(supervisor) => return supervisor,
+                        Err(error) => error.to_string(),
+                    }
+                }
                 Ok(ensured) => ensured.refused.join("; "),
                 Err(error) => error.to_string(),
             };

@@ -26,6 +26,12 @@ impl Sequence {
         Self(self.0.wrapping_add(records) & i32::MAX)
     }
 
+    /// How many records lie between `earlier` and here, with the wrap-around; below 2^31.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> u32 {
+        (self.0.wrapping_sub(earlier.0) & i32::MAX).cast_unsigned()
+    }
+
     /// As written into a batch header.
     #[must_use]
     pub fn to_wire(self) -> i32 {
@@ -73,6 +79,7 @@ mod tests {
 
         assert_eq!(near_the_end.advance(1), Sequence::ZERO);
         assert_eq!(near_the_end.advance(3), Sequence(2));
+        assert_eq!(Sequence(2).since(near_the_end), 3);
         assert_eq!(Sequence::from_wire(-1), None);
     }
 }

@@ -1,0 +1,367 @@
+//! Finding what the target's log holds again in the source's log.
+//!
+//! Behind an anchor the target holds so many records of ours: the sequences of the last batch
+//! say how many, whatever else was written in between. Normally the source is walked by header
+//! until as many have passed, and where batch borders coincide their contents are compared. That
+//! also ends inside a batch, as after merging or splitting.
+//!
+//! Counting is wrong once the source has lost records that were copied: compaction or retention
+//! may have taken them since. Where the walk meets a hole, records are compared one by one
+//! instead: what is left of the source must appear in the target in the same order, and the first
+//! record that does not was not copied.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::batch::{
+    self, Disposition, RawBatch, RebuildReason, RecordError, Stamp, disposition, for_each_record,
+};
+use crate::client::ScannedBatch;
+use crate::copy::HaltReason;
+use crate::model::{LeaderEpoch, Offset, ProducerIdentity, Sequence};
+
+/// Batches of the target behind an anchor.
+#[derive(Debug)]
+pub(super) struct Stored {
+    identity: ProducerIdentity,
+    first: Sequence,
+    ours: Vec<Stamp>,
+    /// Batches of somebody else.
+    pub(super) foreign: usize,
+}
+
+impl Stored {
+    pub(super) fn new(identity: ProducerIdentity, first: Sequence) -> Self {
+        Self { identity, first, ours: Vec::new(), foreign: 0 }
+    }
+
+    /// Whether `batch` was produced under the anchor's identity.
+    pub(super) fn is_ours(&self, batch: &RawBatch) -> bool {
+        let header = batch.header();
+        header.producer_id == self.identity.id && header.producer_epoch == self.identity.epoch
+    }
+
+    /// Takes notice of a batch of the target, in log order.
+    pub(super) fn show(&mut self, batch: &RawBatch) {
+        if batch.header().attributes.is_control() {
+            return;
+        }
+        if self.is_ours(batch) {
+            self.ours.push(Stamp::of(batch));
+        } else {
+            self.foreign += 1;
+        }
+    }
+
+    /// Records of ours behind the anchor. By sequence, so that a target that compacts its topic
+    /// does not change the count.
+    pub(super) fn records(&self) -> u32 {
+        let last = self.ours.last().and_then(|last| {
+            let header = &last.header;
+            Some(header.base_sequence?.advance(header.last_offset_delta).advance(1))
+        });
+        last.map_or(0, |next| next.since(self.first))
+    }
+
+    /// The sequence that comes next.
+    pub(super) fn next_sequence(&self) -> Sequence {
+        let records = i32::try_from(self.records()).unwrap_or(i32::MAX);
+        self.first.advance(records)
+    }
+}
+
+/// What a walk says after a batch.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Show the next one.
+    GoOn,
+    /// The place is found.
+    Done,
+    /// Counting is not to be trusted: records must be compared.
+    Compare,
+}
+
+/// The walk by header.
+#[derive(Debug)]
+pub(super) struct CountWalk<'a> {
+    stored: &'a Stored,
+    /// Records of the target that the source does not explain yet.
+    left: u32,
+    /// Index of the stored batch that begins where the walk stands, or behind it.
+    at: usize,
+    /// First upstream offset not copied, as far as walked.
+    pub(super) upstream: Offset,
+    /// Epoch of the last batch that was copied whole.
+    pub(super) epoch: LeaderEpoch,
+}
+
+impl<'a> CountWalk<'a> {
+    pub(super) fn new(stored: &'a Stored, upstream: Offset, epoch: LeaderEpoch) -> Self {
+        Self { stored, left: stored.records(), at: 0, upstream, epoch }
+    }
+
+    /// Whether every record of the target is explained.
+    pub(super) fn is_done(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Looks at the next source batch.
+    ///
+    /// # Errors
+    ///
+    /// [`HaltReason::Unexplained`] if source and target differ where they should not.
+    pub(super) fn show(&mut self, scanned: &ScannedBatch) -> Result<Step, HaltReason> {
+        if self.left == 0 {
+            return Ok(Step::Done);
+        }
+        let header = scanned.batch.header();
+        if header.base_offset > self.upstream {
+            return Ok(Step::Compare);
+        }
+        match judge(scanned, self.upstream)? {
+            Disposition::Drop(_) => self.upstream = header.next_offset(),
+            Disposition::Rebuild(RebuildReason::OffsetHoles) => return Ok(Step::Compare),
+            _ if header.count != header.last_offset_delta + 1 => return Ok(Step::Compare),
+            // Dense, so records can be counted without being seen.
+            _ => return self.pass(&scanned.batch),
+        }
+        Ok(Step::GoOn)
+    }
+
+    fn pass(&mut self, batch: &RawBatch) -> Result<Step, HaltReason> {
+        let header = batch.header();
+        let next = header.next_offset();
+        let count = u32::try_from(next.since(self.upstream)).unwrap_or(u32::MAX);
+        let whole = header.base_offset == self.upstream;
+        let begins = self.stored.records() - self.left;
+        if let Some(stored) = self.stored.ours.get(self.at) {
+            let start = stored.header.base_sequence.map(|first| first.since(self.stored.first));
+            let coincide = whole
+                && start == Some(begins)
+                && stored.header.count == header.count
+                && stored.header.last_offset_delta == header.last_offset_delta;
+            if coincide && !same(&Stamp::of(batch), stored) {
+                return Err(HaltReason::Unexplained {
+                    downstream: stored.header.base_offset,
+                    upstream: header.base_offset,
+                });
+            }
+        }
+        if count > self.left {
+            self.upstream = self.upstream.advance(i64::from(self.left));
+            self.left = 0;
+            return Ok(Step::Done);
+        }
+        self.left -= count;
+        self.upstream = next;
+        self.epoch = header.leader_epoch;
+        let walked = begins + count;
+        while self.stored.ours.get(self.at).is_some_and(|stored| {
+            stored.header.base_sequence.is_some_and(|s| s.since(self.stored.first) < walked)
+        }) {
+            self.at += 1;
+        }
+        Ok(if self.left == 0 { Step::Done } else { Step::GoOn })
+    }
+}
+
+fn judge(scanned: &ScannedBatch, position: Offset) -> Result<Disposition, HaltReason> {
+    let header = scanned.batch.header();
+    // Where a batch was split does not matter here.
+    let terms = batch::Terms { position, aborted: scanned.aborted, batch_bytes_max: usize::MAX };
+    match disposition(header, terms) {
+        Disposition::Refuse(cause) => {
+            Err(HaltReason::NotUnderstood { offset: header.base_offset, cause })
+        }
+        other => Ok(other),
+    }
+}
+
+fn same(source: &Stamp, stored: &Stamp) -> bool {
+    // Rewritten by us (append time) or by the target's broker (another codec): other bytes.
+    let rewritten = source.header.attributes.codec() != stored.header.attributes.codec()
+        || source.header.attributes.is_log_append_time();
+    if rewritten { source.header.count == stored.header.count } else { source.same_records(stored) }
+}
+
+/// The walk record by record.
+#[derive(Debug)]
+pub(super) struct RecordWalk {
+    /// What the target holds of ours, in order.
+    stored: Vec<u64>,
+    /// The target shows its own append times: only payloads can be compared.
+    without_times: bool,
+    at: usize,
+    /// First upstream offset not copied, as far as walked.
+    pub(super) upstream: Offset,
+    /// Epoch of the last batch looked at.
+    pub(super) epoch: LeaderEpoch,
+}
+
+impl RecordWalk {
+    pub(super) fn new(upstream: Offset, epoch: LeaderEpoch) -> Self {
+        Self { stored: Vec::new(), without_times: false, at: 0, upstream, epoch }
+    }
+
+    /// Takes a batch of ours from the target, in log order. All must be shown before the first of
+    /// the source.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError`] if it cannot be read.
+    pub(super) fn store(&mut self, batch: &RawBatch) -> Result<(), RecordError> {
+        self.without_times |= batch.header().attributes.is_log_append_time();
+        let (without_times, stored) = (self.without_times, &mut self.stored);
+        for_each_record(batch, |record| {
+            stored.push(print(record.payload, (!without_times).then_some(record.timestamp.0)));
+        })
+    }
+
+    /// Looks at the next source batch.
+    ///
+    /// # Errors
+    ///
+    /// [`HaltReason`] if it cannot be read.
+    pub(super) fn show(&mut self, scanned: &ScannedBatch) -> Result<Step, HaltReason> {
+        let header = scanned.batch.header();
+        if let Disposition::Drop(_) = judge(scanned, self.upstream)? {
+            self.upstream = header.next_offset();
+            return Ok(Step::GoOn);
+        }
+        let from = self.upstream;
+        let mut stop = None;
+        let read = for_each_record(&scanned.batch, |record| {
+            if record.offset < from || stop.is_some() {
+                return;
+            }
+            let time = (!self.without_times).then_some(record.timestamp.0);
+            let wanted = print(record.payload, time);
+            match self.stored[self.at..].iter().position(|stored| *stored == wanted) {
+                Some(ahead) => self.at += ahead + 1,
+                None => stop = Some(record.offset),
+            }
+        });
+        read.map_err(|cause| HaltReason::Rebuild {
+            offset: header.base_offset,
+            cause: cause.into(),
+        })?;
+        if let Some(offset) = stop {
+            self.upstream = offset;
+            return Ok(Step::Done);
+        }
+        self.upstream = header.next_offset();
+        self.epoch = header.leader_epoch;
+        Ok(Step::GoOn)
+    }
+}
+
+fn print(payload: &[u8], time: Option<i64>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    payload.hash(&mut hasher);
+    time.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{BatchBuilder, Codec, restamp};
+    use crate::model::Timestamp;
+
+    const IDENTITY: ProducerIdentity = ProducerIdentity { id: 9, epoch: 0 };
+
+    fn batch(base: i64, keys: &[&str]) -> RawBatch {
+        let mut builder = BatchBuilder::new(Codec::Lz4);
+        for (key, time) in keys.iter().zip(base..) {
+            builder.push(Timestamp(1000 + time), Some(key.as_bytes()), Some(b"value"));
+        }
+        builder.finish(Offset(base)).unwrap()
+    }
+
+    fn as_stored(batch: &RawBatch, sequence: i32) -> RawBatch {
+        let out = restamp(batch, IDENTITY, Sequence::from_wire(sequence).unwrap());
+        let bytes: Vec<u8> = out.header.iter().chain(out.body.iter()).copied().collect();
+        RawBatch::new(bytes.into()).unwrap()
+    }
+
+    fn stored(batches: &[RawBatch]) -> Stored {
+        let mut stored = Stored::new(IDENTITY, Sequence::ZERO);
+        batches.iter().for_each(|batch| stored.show(batch));
+        stored
+    }
+
+    fn walk(stored: &Stored, source: &[RawBatch]) -> (Result<Step, String>, Offset) {
+        let mut walk = CountWalk::new(stored, Offset(0), LeaderEpoch::UNKNOWN);
+        for batch in source {
+            let step = walk.show(&ScannedBatch { batch: batch.clone(), aborted: false });
+            match step {
+                Ok(Step::GoOn) => {}
+                other => return (other.map_err(|error| error.to_string()), walk.upstream),
+            }
+        }
+        (Ok(Step::GoOn), walk.upstream)
+    }
+
+    #[test]
+    fn the_place_behind_the_last_stored_batch_is_found() {
+        let source = [batch(0, &["a", "b"]), batch(2, &["c"]), batch(3, &["d", "e"])];
+        let target = stored(&[as_stored(&source[0], 0), as_stored(&source[1], 2)]);
+
+        assert_eq!(target.records(), 3);
+        assert_eq!(target.next_sequence(), Sequence::ZERO.advance(3));
+        assert_eq!(walk(&target, &source), (Ok(Step::Done), Offset(3)));
+    }
+
+    #[test]
+    fn the_place_inside_a_batch_is_found_where_it_was_stored_in_pieces() {
+        let source = [batch(0, &["a", "b", "c", "d"])];
+        let first_half = as_stored(&batch(0, &["a", "b", "c"]), 0);
+
+        assert_eq!(walk(&stored(&[first_half]), &source), (Ok(Step::Done), Offset(3)));
+    }
+
+    #[test]
+    fn the_place_is_found_where_batches_were_merged() {
+        let source = [batch(0, &["a", "b"]), batch(2, &["c"]), batch(3, &["d"])];
+        let merged = as_stored(&batch(0, &["a", "b", "c"]), 0);
+
+        assert_eq!(walk(&stored(&[merged]), &source), (Ok(Step::Done), Offset(3)));
+    }
+
+    #[test]
+    fn batches_of_somebody_else_do_not_count() {
+        let source = [batch(0, &["a", "b"]), batch(2, &["c"])];
+        let mut target = stored(&[as_stored(&source[0], 0)]);
+        target.show(&batch(7, &["x", "y", "z"]));
+
+        assert_eq!((target.foreign, target.records()), (1, 2));
+        assert_eq!(walk(&target, &source), (Ok(Step::Done), Offset(2)));
+    }
+
+    #[test]
+    fn other_records_at_the_same_place_are_not_taken_for_the_same() {
+        let source = [batch(0, &["a", "b"])];
+        let target = stored(&[as_stored(&batch(0, &["a", "X"]), 0)]);
+
+        let (step, _) = walk(&target, &source);
+        assert!(step.unwrap_err().contains("does not match the source"));
+    }
+
+    #[test]
+    fn a_hole_in_the_source_means_that_records_are_compared() {
+        let copied = [batch(0, &["a", "b"]), batch(2, &["c", "d"]), batch(4, &["e"])];
+        let target = stored(&[as_stored(&copied[0], 0), as_stored(&copied[1], 2)]);
+        // Compaction took the first batch away after it was copied.
+        let left = [copied[1].clone(), copied[2].clone()];
+        assert_eq!(walk(&target, &left).0, Ok(Step::Compare));
+
+        let mut walk = RecordWalk::new(Offset(0), LeaderEpoch::UNKNOWN);
+        walk.store(&as_stored(&copied[0], 0)).unwrap();
+        walk.store(&as_stored(&copied[1], 2)).unwrap();
+        let show = |walk: &mut RecordWalk, batch: &RawBatch| {
+            walk.show(&ScannedBatch { batch: batch.clone(), aborted: false }).unwrap()
+        };
+        assert_eq!(show(&mut walk, &left[0]), Step::GoOn);
+        assert_eq!(show(&mut walk, &left[1]), Step::Done);
+        assert_eq!(walk.upstream, Offset(4));
+    }
+}
