@@ -4,8 +4,8 @@
 
 use bytes::Bytes;
 use heliograph::batch::{
-    AbortedIndex, ControlType, Disposition, Entry, HEADER_BYTES, RawBatch, RebuildReason, Shallow,
-    Terms, control_type, disposition, is_whole, rebuild, restamp, verify,
+    AbortedIndex, Batches, ControlType, Disposition, Entry, HEADER_BYTES, RawBatch, RebuildReason,
+    Shallow, Terms, control_type, disposition, is_whole, rebuild, restamp, verify,
 };
 use heliograph::model::{AbortedTransaction, GapReason, Offset, ProducerIdentity, Sequence};
 use proto_tests::golden::{self, Record, RecordSet, hex, record_set, record_sets, records};
@@ -197,6 +197,44 @@ fn every_record_of_every_codec_reads_as_kafka_reads_it() {
         assert_eq!(records(&batch).expect(&name), expected_records(&json), "{name}");
     }
     assert_eq!(codecs.into_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn records_of_every_format_come_out_as_kafka_reads_them() {
+    let mut formats = std::collections::BTreeSet::new();
+    for set in record_sets() {
+        let mut read = Vec::new();
+        for batch in Batches::new(set.bytes.clone()) {
+            let batch = batch.unwrap_or_else(|error| panic!("{}: {error}", set.name));
+            assert!(verify(&batch), "{}", set.name);
+            read.extend(records(&batch).expect(&set.name));
+        }
+        let expected: Vec<Record> = set.batches().iter().flat_map(expected_records).collect();
+        assert_eq!(read, expected, "{}", set.name);
+        formats.extend(set.batches().iter().filter_map(|batch| batch["magic"].as_i64()));
+    }
+    assert_eq!(formats.into_iter().collect::<Vec<_>>(), [0, 1, 2]);
+}
+
+#[test]
+fn a_bit_flipped_in_a_message_of_an_old_format_is_noticed() {
+    let mut flipped = 0;
+    for set in record_sets() {
+        let magics: Vec<_> = set.batches().iter().map(|batch| batch["magic"].clone()).collect();
+        if magics.iter().any(|magic| *magic == 2) {
+            continue;
+        }
+        // Behind offset and length of the first message: its checksum and what that covers.
+        let first = set.batches()[0]["size"].as_u64().unwrap() as usize;
+        for at in (12..first).step_by(3) {
+            let mut bytes = set.bytes.to_vec();
+            bytes[at] ^= 1 << (at % 8);
+            let outcome: Result<Vec<_>, _> = Batches::new(bytes.into()).collect();
+            assert!(outcome.is_err(), "{} byte {at}", set.name);
+            flipped += 1;
+        }
+    }
+    assert!(flipped > 200, "{flipped} bits");
 }
 
 #[test]

@@ -40,8 +40,6 @@ pub enum RebuildReason {
     /// Readers see the append time of the source for every record, which a producer can only
     /// say record by record.
     AppendTime,
-    /// Message format 0 or 1.
-    Legacy,
 }
 
 impl RebuildReason {
@@ -53,7 +51,6 @@ impl RebuildReason {
             Self::StartsBefore => "starts before the position",
             Self::TooLarge => "too large for the target",
             Self::AppendTime => "log append time",
-            Self::Legacy => "old message format",
         }
     }
 }

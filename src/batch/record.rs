@@ -133,7 +133,8 @@ pub fn for_each_record(
     if rest.is_empty() { Ok(()) } else { Err(RecordError::Trailing(rest.len())) }
 }
 
-/// Writes a batch record by record: dense offsets, times relative to the first record's.
+/// Writes a batch record by record: dense offsets unless told otherwise, times relative to the
+/// first record's.
 ///
 /// The result has no producer; restamping gives it one.
 #[derive(Debug)]
@@ -141,6 +142,7 @@ pub struct BatchBuilder {
     codec: Codec,
     records: Vec<u8>,
     count: i32,
+    next_delta: i32,
     first: Timestamp,
     max: Timestamp,
     scratch: Vec<u8>,
@@ -154,6 +156,7 @@ impl BatchBuilder {
             codec,
             records: Vec::new(),
             count: 0,
+            next_delta: 0,
             first: Timestamp(-1),
             max: Timestamp(-1),
             scratch: Vec::new(),
@@ -162,6 +165,21 @@ impl BatchBuilder {
 
     /// Appends a record without headers.
     pub fn push(&mut self, timestamp: Timestamp, key: Option<&[u8]>, value: Option<&[u8]>) {
+        self.push_at(self.next_delta(), timestamp, key, value);
+    }
+
+    /// Appends a record without headers at an offset counted from the batch's first.
+    ///
+    /// # Panics
+    ///
+    /// If the offset lies before [`BatchBuilder::next_delta`].
+    pub(super) fn push_at(
+        &mut self,
+        delta: i32,
+        timestamp: Timestamp,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+    ) {
         let mut payload = Vec::new();
         for part in [key, value] {
             match part {
@@ -173,11 +191,16 @@ impl BatchBuilder {
             }
         }
         write_varint(&mut payload, 0);
-        self.push_payload(timestamp, &payload);
+        self.push_payload_at(delta, timestamp, &payload);
     }
 
     /// Appends a record whose key, value and headers are already written.
     pub fn push_payload(&mut self, timestamp: Timestamp, payload: &[u8]) {
+        self.push_payload_at(self.next_delta(), timestamp, payload);
+    }
+
+    fn push_payload_at(&mut self, delta: i32, timestamp: Timestamp, payload: &[u8]) {
+        assert!(delta >= self.next_delta(), "offsets grow");
         if self.count == 0 {
             self.first = timestamp;
         }
@@ -185,12 +208,18 @@ impl BatchBuilder {
         self.scratch.clear();
         self.scratch.push(0);
         write_varint(&mut self.scratch, timestamp.0.wrapping_sub(self.first.0));
-        write_varint(&mut self.scratch, i64::from(self.count));
+        write_varint(&mut self.scratch, i64::from(delta));
         let length = self.scratch.len() + payload.len();
         write_varint(&mut self.records, i64::try_from(length).unwrap_or(i64::MAX));
         self.records.extend_from_slice(&self.scratch);
         self.records.extend_from_slice(payload);
         self.count += 1;
+        self.next_delta = delta.saturating_add(1);
+    }
+
+    /// First offset, counted from the batch's first, that the next record may have.
+    pub(super) fn next_delta(&self) -> i32 {
+        self.next_delta
     }
 
     /// Records so far.
@@ -223,7 +252,7 @@ impl BatchBuilder {
         put(at::LEADER_EPOCH, &(-1_i32).to_be_bytes());
         put(at::MAGIC, &[2]);
         put(at::ATTRIBUTES, &u16::from(self.codec.id()).to_be_bytes());
-        put(at::LAST_OFFSET_DELTA, &(self.count - 1).to_be_bytes());
+        put(at::LAST_OFFSET_DELTA, &(self.next_delta - 1).to_be_bytes());
         put(at::BASE_TIMESTAMP, &self.first.0.to_be_bytes());
         put(at::MAX_TIMESTAMP, &self.max.0.to_be_bytes());
         put(at::PRODUCER_ID, &(-1_i64).to_be_bytes());

@@ -12,7 +12,7 @@ use super::admin::{EARLIEST, LATEST, PartitionError};
 use super::cluster::{Cluster, RequestCause, RequestError};
 use super::retry::Backoff;
 use crate::batch::{
-    AbortedIndex, BatchBuilder, Codec, Entry, RawBatch, RecordError, Shallow, ShallowError,
+    AbortedIndex, BatchBuilder, Batches, BatchesError, Codec, RawBatch, RecordError,
     for_each_record,
 };
 use crate::model::{
@@ -100,11 +100,11 @@ pub enum LogError {
     },
     /// A record set makes no sense.
     #[error("{partition}: {cause}")]
-    Shallow {
+    Batches {
         /// Where.
         partition: TopicPartition,
         /// Why.
-        cause: ShallowError,
+        cause: BatchesError,
     },
     /// It took too long.
     #[error("{what} took longer than {PATIENCE:?}")]
@@ -296,15 +296,9 @@ impl Cluster {
             }
             let Some(one) = reading.get_mut(&part.partition) else { continue };
             let mut index = AbortedIndex::new(part.aborted);
-            for entry in Shallow::new(part.records) {
-                let entry = entry
-                    .map_err(|cause| LogError::Shallow { partition: partition.clone(), cause })?;
-                let batch = match entry {
-                    Entry::Batch(batch) => batch,
-                    // Formats 0 and 1 never held internal topics of the releases we meet, and
-                    // are not copied.
-                    Entry::Legacy { .. } => continue,
-                };
+            for batch in Batches::new(part.records) {
+                let batch = batch
+                    .map_err(|cause| LogError::Batches { partition: partition.clone(), cause })?;
                 let aborted = index.covers(&batch);
                 let next = batch.header().next_offset();
                 if batch.header().base_offset >= one.end {

@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, VecDeque};
 use super::halt::{Doubt, HaltReason};
 use super::window::Window;
 use crate::batch::{
-    self, AbortedIndex, Disposition, Entry, OutBatch, RawBatch, RebuildReason, Shallow,
-    disposition, is_whole, rebuild,
+    self, AbortedIndex, Batches, Disposition, OutBatch, RawBatch, RebuildReason, disposition,
+    is_whole, rebuild,
 };
 use crate::model::{Gap, GapReason, LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Sequence};
 use crate::wire::fetch::FetchedPartition;
@@ -332,12 +332,9 @@ impl Copier {
         self.source_end =
             if self.terms.read_committed { part.last_stable_offset } else { part.high_watermark };
         let mut aborted = AbortedIndex::new(part.aborted);
-        for entry in Shallow::new(part.records) {
-            let done = match entry {
-                Ok(Entry::Batch(batch)) => self.on_batch(batch, &mut aborted, out),
-                Ok(Entry::Legacy { magic, offset, .. }) => {
-                    Err(HaltReason::OldFormat { offset, magic })
-                }
+        for batch in Batches::new(part.records) {
+            let done = match batch {
+                Ok(batch) => self.on_batch(batch, &mut aborted, out),
                 Err(cause) => Err(HaltReason::SourceMalformed { position: self.fetched, cause }),
             };
             if let Err(reason) = done {

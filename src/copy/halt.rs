@@ -1,6 +1,6 @@
 //! Why a partition stopped, and the way out.
 
-use crate::batch::{RebuildError, RefuseReason, ShallowError};
+use crate::batch::{BatchesError, RebuildError, RefuseReason};
 use crate::model::{LeaderEpoch, Offset, OffsetRange};
 use crate::wire::ErrorCode;
 
@@ -19,7 +19,7 @@ pub enum HaltReason {
         /// Where fetching was.
         position: Offset,
         /// What makes no sense.
-        cause: ShallowError,
+        cause: BatchesError,
     },
     /// A batch with bits that no release gives a meaning.
     #[error("the batch at upstream offset {offset} is not understood: {cause}")]
@@ -28,17 +28,6 @@ pub enum HaltReason {
         offset: Offset,
         /// Which bits.
         cause: RefuseReason,
-    },
-    /// Message format 0 or 1.
-    #[error(
-        "the message at upstream offset {offset} has format {magic}; only format 2 is copied so \
-         far"
-    )]
-    OldFormat {
-        /// Where.
-        offset: Offset,
-        /// The format.
-        magic: i8,
     },
     /// A batch that had to be written anew could not be.
     #[error("the batch at upstream offset {offset} cannot be written anew: {cause}")]
