@@ -1,4 +1,81 @@
-//! Heliograph mirrors Apache Kafka clusters.
+//! Heliograph mirrors Apache Kafka clusters: MirrorMaker 2's job in one static binary.
+//!
+//! It reads MirrorMaker 2's own properties file and speaks the Kafka protocol itself. A record
+//! batch travels from the source socket to the target socket as the bytes it arrived in, behind
+//! a new 61-byte header. This page is the design; each module's page says more about its part.
+//!
+//! # The map
+//!
+//! Floors with a checked direction: a module imports from lower floors only, and modules on one
+//! floor never import each other (`proto-tests/tests/floors.rs`). Below floor 3 nothing awaits,
+//! reads a clock or opens a file.
+//!
+//! | floor | module | what it is |
+//! |---|---|---|
+//! | 7 | [`app`] | the program: arguments, wiring, signals, exit codes |
+//! | 6 | [`config`] | from a properties file to settings, with every problem at its place |
+//! | 6 | [`telemetry`] | what the process says about itself |
+//! | 5 | [`mirror`] | the control plane, in rounds: which topics, made how |
+//! | 4 | [`flow`] | the data plane: shards, lanes, positions, resuming |
+//! | 3 | [`client`] | connections, metadata, routing; the first floor that may await |
+//! | 2 | [`copy`] | copying one partition, as a state machine |
+//! | 2 | [`policy`] | what to mirror and under which names; values in, decisions out |
+//! | 1 | [`batch`] | record batches as bytes: walk, judge, restamp, rebuild |
+//! | 1 | [`wire`] | frames and messages, bounded by the bytes that carry them |
+//! | 1 | [`mm2`] | MirrorMaker 2's record formats and names |
+//! | 0 | [`model`] | plain values: offsets, names, sequences |
+//!
+//! # The path of a batch
+//!
+//! 1. A [`client::Connection`]'s driver reads the length of a Fetch answer, asks the
+//!    [`client::FrameBudget`] for that many bytes, and only then reads the body: a full process
+//!    stops reading, and the source's broker sees a closed window.
+//! 2. The shard that asked gets the frame. [`wire::fetch::decode`] yields views into it.
+//! 3. [`copy::Copier::on_fetched`] walks the batches ([`batch::Shallow`]), hides aborted ones
+//!    ([`batch::AbortedIndex`]) and decides about each by its header ([`batch::disposition`]):
+//!    forward, rebuild, drop or refuse.
+//! 4. When a target node has credit, the shard takes one batch of each partition that it leads.
+//!    The copier's window gives it a sequence and [`batch::restamp`] writes the new header; the
+//!    checksum is amended by linearity, so the body is not read.
+//! 5. [`wire::encode_produce`] makes a list of segments, written with vectored writes. The body
+//!    is still the slice of the frame it arrived in.
+//! 6. The answer's base offset must be the one that the batches before it explain. The batch
+//!    drops; with its last slice the frame gives its bytes back to the budget.
+//!
+//! # Order, and nothing twice
+//!
+//! Every partition is produced under a producer id with its own sequences, at most five batches
+//! in flight ([`copy::WINDOW_BATCHES_MAX`]), and what is sent again is a suffix of the window
+//! with the sequences it had: the broker knows a batch that it has.
+//!
+//! That holds across restarts. Before the first batch of a partition goes out, an *anchor* is
+//! acknowledged on the target (`mm2-heliograph-positions.<source>.internal`): everything before
+//! upstream `S` is there, downstream `T` comes next, under producer id `P` from sequence `N`.
+//! Anchors are renewed every second. At a start the target's log behind `T` is read by header
+//! and found again in the source's log from `S` on; copying goes on behind the last batch found,
+//! under the same producer id and the sequence that follows. A request that a killed process left
+//! in a broker's socket is then either found, or recognised by its sequence when it lands late.
+//! No transaction and no marker is needed for that.
+//!
+//! Connect's offsets topic is written as MM2 writes it and read as MM2 reads it: whoever was
+//! here last, the other goes on behind it.
+//!
+//! # What stops what
+//!
+//! A partition stops with a [`copy::HaltReason`], a flow waits with a line that says for what,
+//! and nothing else stands still with it. A partition that only *doubts* (its position is out of
+//! range, the target does not know its sequences) has both logs looked at again by the rule that
+//! is used at a start.
+//!
+//! # Rules that bit us
+//!
+//! * An answer to a Fetch is looked at only if it was asked from the present position: after a
+//!   position moved back, what lies between would seem to be missing
+//!   ([`copy::Copier::on_fetched`]).
+//! * A partition is looked at again only when nothing of it is in flight; what is found in the
+//!   target's log must be all there is (`flow::shard`).
+//! * A partition that waits for its target lets go of its frames, or a few of them would hold the
+//!   whole budget ([`copy::Copier::release`]).
 
 pub mod app;
 pub mod batch;

@@ -2,6 +2,7 @@
 
 mod cli;
 mod drain;
+mod meter;
 mod report;
 mod run;
 mod wiring;

@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::drain::Signals;
 use super::report::{Exit, Failure};
-use super::wiring;
+use super::{meter, wiring};
 use crate::client::{Clock, Cluster, FrameBudget};
 use crate::config::{self, MirrorSettings, render_warnings};
 use crate::mirror::{FlowEnd, MirrorFlow};
@@ -65,6 +65,7 @@ async fn run_flows(settings: &MirrorSettings) -> Result<Exit, Failure> {
         "heliograph started"
     );
 
+    let mut statuses = Vec::new();
     let mut flows: JoinSet<(FlowId, FlowEnd)> = JoinSet::new();
     for flow in settings.flows.iter().filter(|flow| flow.enabled) {
         let ends = (clusters.get(&flow.id.source), clusters.get(&flow.id.target));
@@ -73,9 +74,11 @@ async fn run_flows(settings: &MirrorSettings) -> Result<Exit, Failure> {
         };
         let wired = wiring::flow(flow, &settings.process);
         let mirror = MirrorFlow::new(wired, (source, target), &budget, &tracker);
+        statuses.push((flow.id.clone(), mirror.status()));
         let (id, shutdown) = (flow.id.clone(), shutdown.clone());
         flows.spawn(async move { (id, mirror.run(shutdown).await) });
     }
+    tracker.spawn(meter::draw(statuses));
     let mut exit = Exit::Done;
     while let Some(ended) = flows.join_next().await {
         match ended {

@@ -50,7 +50,7 @@ pub enum Route {
 
 /// Why a request failed for good: who was asked, for what, how often, and what happened last.
 #[derive(Debug, thiserror::Error)]
-#[error("{api} to {cluster} {place} did not succeed in {attempts} attempts: {cause}")]
+#[error("{api} to {cluster} {place} failed{}: {cause}", times(*.attempts))]
 pub struct RequestError {
     /// Which cluster.
     pub cluster: ClusterAlias,
@@ -62,6 +62,10 @@ pub struct RequestError {
     pub attempts: u32,
     /// What happened the last time.
     pub cause: RequestCause,
+}
+
+fn times(attempts: u32) -> String {
+    if attempts > 1 { format!(" {attempts} times") } else { String::new() }
 }
 
 /// What happened to a request.
@@ -246,6 +250,23 @@ impl Cluster {
     ///
     /// [`RequestError`] if no broker answers within the request timeout.
     pub async fn refresh(&self, topics: Option<&[TopicName]>) -> Result<(), RequestError> {
+        self.refresh_within(topics, self.inner.settings.request_timeout).await
+    }
+
+    /// Asks any broker for a sign of life; at least one attempt is made to its end.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError`] if none answers within `patience`.
+    pub async fn greet(&self, patience: Duration) -> Result<(), RequestError> {
+        self.refresh_within(Some(&[]), patience).await
+    }
+
+    async fn refresh_within(
+        &self,
+        topics: Option<&[TopicName]>,
+        patience: Duration,
+    ) -> Result<(), RequestError> {
         let wanted = topics.map(|topics| {
             let topic = |name: &TopicName| {
                 let name = StrBytes::from_string(name.as_str().to_owned());
@@ -257,7 +278,8 @@ impl Cluster {
             .with_topics(wanted)
             // A mirror that asks must not make topics.
             .with_allow_auto_topic_creation(false);
-        let answer: MetadataResponse = self.request(Route::Any, &request).await?;
+        let answer: MetadataResponse =
+            self.request_within(Route::Any, &request, patience).await?;
         if answer.error_code != 0 {
             let place = "(any broker)".to_owned();
             let cause = RequestCause::Refused(ErrorCode(answer.error_code));

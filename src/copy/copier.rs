@@ -433,6 +433,10 @@ impl Copier {
             return;
         }
         let Some(first) = self.window.first() else { return };
+        if code.0 == 45 && !first.led {
+            // The batch before it has been stored since; sent again, this one follows it.
+            return;
+        }
         let (upstream, bytes) = (first.upstream, first.batch.total_bytes());
         match verdict(Api::Produce, code) {
             Verdict::FindLeader | Verdict::FindTopic => out.push(Effect::FindTargetLeader),

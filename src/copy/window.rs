@@ -20,6 +20,11 @@ pub(super) struct Sent {
     pub(super) upstream: OffsetRange,
     pub(super) sequence: Sequence,
     pub(super) count: i32,
+    /// It was the first of the window when it last went out, so what is said about it is not a
+    /// consequence of what became of another.
+    pub(super) led: bool,
+    /// A request that holds it has no answer yet.
+    out: bool,
 }
 
 /// The batches between the first unacknowledged and the last that was given a sequence.
@@ -34,15 +39,15 @@ pub(super) struct Window {
     sent: VecDeque<Sent>,
     /// Index of the batch that goes out next; `sent.len()` when all are out.
     cursor: usize,
-    /// Requests out that hold a batch of this window.
-    outstanding: usize,
     /// A batch failed: once nothing is outstanding, all are sent again from the first.
     rewind: bool,
+    /// The target has stored a batch of this identity, so its leader knows which sequence is next.
+    proven: bool,
 }
 
 impl Window {
     pub(super) fn new(identity: ProducerIdentity, next: Sequence) -> Self {
-        Self { identity, next, sent: VecDeque::new(), cursor: 0, outstanding: 0, rewind: false }
+        Self { identity, next, sent: VecDeque::new(), cursor: 0, rewind: false, proven: false }
     }
 
     pub(super) fn identity(&self) -> ProducerIdentity {
@@ -58,18 +63,24 @@ impl Window {
         self.sent.is_empty()
     }
 
+    /// Batches that are out without an answer.
     pub(super) fn outstanding(&self) -> usize {
-        self.outstanding
+        self.sent.iter().filter(|sent| sent.out).count()
     }
 
     /// Whether a new batch may enter.
+    ///
+    /// The first one goes alone: a leader that knows nothing of a producer takes any sequence, so
+    /// a second batch behind a refused first would be stored in its place
+    /// (`ProducerAppendInfo.checkSequence`).
     pub(super) fn has_room(&self) -> bool {
-        self.sent.len() < WINDOW_BATCHES_MAX && !self.rewind
+        let batches_max = if self.proven { WINDOW_BATCHES_MAX } else { 1 };
+        self.sent.len() < batches_max && !self.rewind
     }
 
     /// Whether a batch of the window can go out now.
     pub(super) fn can_resend(&self) -> bool {
-        if self.rewind { self.outstanding == 0 } else { self.cursor < self.sent.len() }
+        if self.rewind { self.outstanding() == 0 } else { self.cursor < self.sent.len() }
     }
 
     /// End of the upstream offsets in the window.
@@ -84,31 +95,42 @@ impl Window {
         let count = batch.header().count;
         self.next = sequence.advance(count);
         let batch = restamp(batch, self.identity, sequence);
-        self.sent.push_back(Sent { batch, upstream, sequence, count });
+        self.sent.push_back(Sent { batch, upstream, sequence, count, led: false, out: false });
     }
 
     /// The batch that goes out next, marked as out.
     pub(super) fn send(&mut self) -> Option<(OutBatch, Sequence)> {
         if self.rewind {
-            if self.outstanding > 0 {
+            if self.outstanding() > 0 {
                 return None;
             }
             self.rewind = false;
             self.cursor = 0;
         }
-        let next = self.sent.get(self.cursor)?;
+        let next = self.sent.get_mut(self.cursor)?;
+        next.led = self.cursor == 0;
+        next.out = true;
         self.cursor += 1;
-        self.outstanding += 1;
         Some((next.batch.clone(), next.sequence))
     }
 
-    /// An answer for the batch with `sequence` came: success. The batch, if it is the first;
-    /// one that overtook a failed one stays, and is sent again with it.
+    /// The place of the batch with `sequence`, if an answer for it is due.
+    fn answered(&mut self, sequence: Sequence) -> Option<usize> {
+        let place = self.sent.iter().position(|sent| sent.out && sent.sequence == sequence)?;
+        self.sent[place].out = false;
+        Some(place)
+    }
+
+    /// An answer for the batch with `sequence` came: success. The batch, if it is the first.
+    ///
+    /// One that overtook the first stays, and is sent again with it: around a leader's move the
+    /// first may be stored as well, and only sending again gets this one another answer.
     pub(super) fn succeed(&mut self, sequence: Sequence) -> Option<Sent> {
-        self.outstanding = self.outstanding.saturating_sub(1);
-        if self.sent.front()?.sequence != sequence {
+        if self.answered(sequence)? > 0 {
+            self.rewind = true;
             return None;
         }
+        self.proven = true;
         self.cursor = self.cursor.saturating_sub(1);
         self.sent.pop_front()
     }
@@ -117,10 +139,9 @@ impl Window {
     /// Says whether it is the first of the window, so that its error is its own and not a
     /// consequence of another's.
     pub(super) fn fail(&mut self, sequence: Sequence) -> bool {
-        self.outstanding = self.outstanding.saturating_sub(1);
-        let first = self.sent.front().is_some_and(|first| first.sequence == sequence);
-        let fresh = first && !self.rewind;
-        self.rewind = !self.sent.is_empty();
+        let Some(place) = self.answered(sequence) else { return false };
+        let fresh = place == 0 && !self.rewind;
+        self.rewind = true;
         fresh
     }
 

@@ -9,7 +9,7 @@
 //! the target's log explains the rest, and a batch that was still on its way is recognised as
 //! the duplicate that it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::settings::FlowSettings;
 use crate::client::{Cluster, LogError, LogRecord, NewRecord};
 use crate::copy::Start;
 use crate::mm2::{self, SourceOffsetKey};
-use crate::model::{LeaderEpoch, Offset, ProducerIdentity, Sequence, TopicId, TopicPartition};
+use crate::model::{LeaderEpoch, Offset, ProducerIdentity, Sequence, TopicId, TopicName, TopicPartition};
 
 /// How often anchors are written.
 ///
@@ -80,18 +80,30 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    /// Reads both topics. A topic that does not exist holds no progress.
-    pub(super) async fn read(settings: &FlowSettings, target: &Cluster) -> Result<Self, LogError> {
+    /// Reads both topics, but for those known to be `empty`.
+    pub(super) async fn read(
+        settings: &FlowSettings,
+        target: &Cluster,
+        empty: &BTreeSet<TopicName>,
+    ) -> Result<Self, LogError> {
+        let read = async |topic: &TopicName| {
+            if empty.contains(topic) {
+                return Ok(Vec::new());
+            }
+            // MM2 in exactly-once mode writes its offsets inside transactions.
+            match target.read_to_end(topic, true).await {
+                // A topic that does not exist holds no progress.
+                Err(LogError::Missing(_)) => Ok(Vec::new()),
+                read => read,
+            }
+        };
         let mut loaded = Self::default();
-        // MM2 in exactly-once mode writes its offsets inside transactions.
-        let (offsets, positions) = tokio::join!(
-            target.read_to_end(&settings.offsets_topic, true),
-            target.read_to_end(&settings.positions_topic, true),
-        );
-        for record in records(offsets)? {
+        let (offsets, positions) =
+            tokio::join!(read(&settings.offsets_topic), read(&settings.positions_topic));
+        for record in offsets? {
             loaded.take_connect(settings, &record);
         }
-        for record in records(positions)? {
+        for record in positions? {
             if let Some((partition, anchor)) = decode(settings, &record) {
                 match anchor {
                     Some(anchor) => drop(loaded.anchors.insert(partition, anchor)),
@@ -121,13 +133,6 @@ impl Loaded {
             Err(error) => tracing::warn!(flow = %settings.id, %topic, offset = %record.offset,
                 %error, "a record of the offsets topic cannot be read and is passed over"),
         }
-    }
-}
-
-fn records(read: Result<Vec<LogRecord>, LogError>) -> Result<Vec<LogRecord>, LogError> {
-    match read {
-        Err(LogError::Missing(_)) => Ok(Vec::new()),
-        read => read,
     }
 }
 

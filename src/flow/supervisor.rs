@@ -163,6 +163,7 @@ pub enum StartError {
 
 impl Supervisor {
     /// Reads progress, takes a producer id and starts the shards, which have nothing to do yet.
+    /// Topics that were made just now (`empty`) are not read.
     ///
     /// # Errors
     ///
@@ -170,12 +171,13 @@ impl Supervisor {
     pub async fn start(
         settings: FlowSettings,
         (source, target): (&Cluster, &Cluster),
+        empty: &BTreeSet<TopicName>,
         budget: &FrameBudget,
         tracker: &TaskTracker,
     ) -> Result<Self, StartError> {
         let settings = Arc::new(settings);
         let (progress, identity) =
-            tokio::join!(Loaded::read(&settings, target), target.init_producer_id());
+            tokio::join!(Loaded::read(&settings, target, empty), target.init_producer_id());
         let (progress, identity) = (progress?, identity?);
         let book = Arc::new(ProgressBook::default());
         let mailbox = Arc::new(Mailbox::default());
@@ -523,8 +525,14 @@ impl Supervisor {
             tokio::time::sleep(backoff.fail()).await;
         }
         self.progress.anchors.extend(anchors);
+        let mut begun: BTreeMap<(TopicName, TopicName), usize> = BTreeMap::new();
         for (pair, start) in starting {
+            let topics = (pair.source.topic.clone(), pair.target.topic.clone());
+            *begun.entry(topics).or_default() += 1;
             self.begin(pair, start).await;
+        }
+        for ((topic, target), partitions) in begun {
+            tracing::info!(%flow, %topic, %target, partitions, "copying");
         }
     }
 
@@ -544,8 +552,8 @@ impl Supervisor {
         let shard = *known.shard.get_or_insert(lightest);
         known.state = Standing::Copying;
         self.book.open(&pair.source, pair.source_id, pair.target_id);
-        tracing::info!(flow = %self.settings.id, partition = %pair.source, target = %pair.target,
-            from = %start.upstream, to = %start.downstream, "copying");
+        tracing::debug!(flow = %self.settings.id, partition = %pair.source, target = %pair.target,
+            from = %start.upstream, to = %start.downstream, "copying partition");
         let Pair { source, target, source_id, target_id } = pair;
         let assignment = Assignment { source, target, source_id, target_id, start, terms };
         drop(self.shards[shard].send(Command::Begin(Box::new(assignment))).await);

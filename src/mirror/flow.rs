@@ -7,13 +7,17 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::internal_topics::{InternalTopic, ensure};
+use super::internal_topics::{Ensured, InternalTopic, ensure};
 use super::topics::{TopicRules, TopicsRound};
 use crate::client::{Backoff, Cluster, FrameBudget, RequestError};
 use crate::flow::{FlowSettings, FlowStatus, Pair, StartError, Supervisor};
 use crate::model::FlowId;
 
-/// How long the source may take to answer once more while the flow ends.
+/// How long a cluster may take to answer at first before that is worth a line. A first attempt
+/// that takes longer is still made to its end.
+const GREETING: Duration = Duration::from_secs(2);
+
+/// How long each cluster may take to answer once more when the flow ends.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Everything that one flow needs.
@@ -86,7 +90,7 @@ impl MirrorFlow {
     pub async fn run(self, shutdown: CancellationToken) -> FlowEnd {
         let met = tokio::select! {
             biased;
-            () = shutdown.cancelled() => return FlowEnd::Drained,
+            () = shutdown.cancelled() => return self.farewell().await,
             met = self.meet() => met,
         };
         if let Err(why) = met {
@@ -113,7 +117,7 @@ impl MirrorFlow {
     ) -> FlowEnd {
         let supervisor = tokio::select! {
             biased;
-            () = shutdown.cancelled() => return FlowEnd::Drained,
+            () = shutdown.cancelled() => return self.farewell().await,
             supervisor = self.start() => supervisor,
         };
         let relay = self.relay(supervisor.status());
@@ -122,7 +126,7 @@ impl MirrorFlow {
             drained = copying => drained,
             () = relay => false,
         };
-        if drained && self.source_answers().await { FlowEnd::Drained } else { FlowEnd::Late }
+        if drained { self.farewell().await } else { FlowEnd::Late }
     }
 
     /// Passes the supervisor's state on; ends never.
@@ -133,17 +137,19 @@ impl MirrorFlow {
         std::future::pending().await
     }
 
-    /// Whether the source still answers: if not, nobody knows what it holds that was not
-    /// copied.
-    async fn source_answers(&self) -> bool {
-        let asked = tokio::time::timeout(FAREWELL, self.source.refresh(Some(&[]))).await;
-        let answers = matches!(asked, Ok(Ok(())));
-        if !answers {
-            tracing::error!(flow = %self.id(), cluster = %self.source.alias(),
-                "the source does not answer; what it holds beyond the positions written is not \
-                 copied");
+    /// Whether both clusters still answer: if not, nobody knows what the source holds that was
+    /// not copied, or whether the target has what was sent.
+    async fn farewell(&self) -> FlowEnd {
+        let (source, target) =
+            tokio::join!(self.source.greet(FAREWELL), self.target.greet(FAREWELL));
+        let mut end = FlowEnd::Drained;
+        for error in [source.err(), target.err()].into_iter().flatten() {
+            tracing::error!(flow = %self.id(), %error,
+                "a cluster does not answer at the end; what the source holds beyond the positions \
+                 written is not copied");
+            end = FlowEnd::Late;
         }
-        answers
+        end
     }
 
     /// Reaches both clusters and checks that they are two.
@@ -174,11 +180,11 @@ impl MirrorFlow {
         let mut told = String::new();
         loop {
             let failed = match ensure(flow, &self.target, &self.settings.internal).await {
-                Ok(refused) if refused.is_empty() => match self.start_once().await {
+                Ok(ensured) if ensured.refused.is_empty() => match self.start_once(&ensured).await {
                     Ok(supervisor) => return supervisor,
                     Err(error) => error.to_string(),
                 },
-                Ok(refused) => refused.join("; "),
+                Ok(ensured) => ensured.refused.join("; "),
                 Err(error) => error.to_string(),
             };
             if told != failed {
@@ -189,10 +195,11 @@ impl MirrorFlow {
         }
     }
 
-    async fn start_once(&self) -> Result<Supervisor, StartError> {
+    async fn start_once(&self, ensured: &Ensured) -> Result<Supervisor, StartError> {
         let supervisor = Supervisor::start(
             self.settings.flow.clone(),
             (&self.source, &self.target),
+            &ensured.made,
             &self.budget,
             &self.tracker,
         )
@@ -204,7 +211,7 @@ impl MirrorFlow {
 
     async fn reach(&self, cluster: &Cluster) {
         let mut backoff = Backoff::between(Duration::from_millis(200), Duration::from_secs(5), 7);
-        while let Err(error) = cluster.refresh(Some(&[])).await {
+        while let Err(error) = cluster.greet(GREETING).await {
             if backoff.failures().is_power_of_two() || backoff.failures() == 0 {
                 tracing::warn!(flow = %self.id(), cluster = %cluster.alias(), %error,
                     "cluster does not answer; the flow waits for it");

@@ -1,6 +1,6 @@
 //! The topics that a flow itself needs on its target.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::client::{Backoff, Cluster, CreateTopic, RequestError};
@@ -20,8 +20,16 @@ pub struct InternalTopic {
     pub replication_factor: i16,
 }
 
-/// Makes the topics that are missing. Gives the refusals, in words; a topic that exists is
-/// taken as it is, as MM2 does.
+/// What became of the topics that a flow needs.
+#[derive(Debug, Default)]
+pub(super) struct Ensured {
+    /// Made just now: there is nothing in them.
+    pub(super) made: BTreeSet<TopicName>,
+    /// Not to be had, in words.
+    pub(super) refused: Vec<String>,
+}
+
+/// Makes the topics that are missing. A topic that exists is taken as it is, as MM2 does.
 ///
 /// # Errors
 ///
@@ -30,7 +38,7 @@ pub(super) async fn ensure(
     flow: &FlowId,
     target: &Cluster,
     topics: &[InternalTopic],
-) -> Result<Vec<String>, RequestError> {
+) -> Result<Ensured, RequestError> {
     let names: Vec<TopicName> = topics.iter().map(|topic| topic.name.clone()).collect();
     target.refresh(Some(&names)).await?;
     let view = target.view();
@@ -44,20 +52,23 @@ pub(super) async fn ensure(
             configs: BTreeMap::from([("cleanup.policy".to_owned(), "compact".to_owned())]),
         })
         .collect();
+    let mut ensured = Ensured::default();
     if missing.is_empty() {
-        return Ok(Vec::new());
+        return Ok(ensured);
     }
-    let mut refused = Vec::new();
     for (name, outcome) in target.create_topics(&missing).await? {
         match outcome {
-            Ok(()) => tracing::info!(%flow, cluster = %target.alias(), topic = %name,
-                "internal topic created"),
+            Ok(()) => {
+                tracing::info!(%flow, cluster = %target.alias(), topic = %name,
+                    "internal topic created");
+                ensured.made.insert(name);
+            }
             Err(error) if error.code.0 == 36 => {}
-            Err(error) => refused.push(format!("{name} cannot be created: {error}")),
+            Err(error) => ensured.refused.push(format!("{name} cannot be created: {error}")),
         }
     }
     settle(target, &names).await?;
-    Ok(refused)
+    Ok(ensured)
 }
 
 /// Waits until every partition of the topics that exist has a leader: a creation is answered

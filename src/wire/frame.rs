@@ -26,9 +26,9 @@ pub enum FrameError {
         "it answered with a TLS alert, not with Kafka; this listener looks like SSL or SASL_SSL"
     )]
     TlsAlert,
-    /// The peer speaks HTTP on this port.
-    #[error("it answered with HTTP, not with Kafka")]
-    Http,
+    /// The peer speaks HTTP on this port, or another protocol of text.
+    #[error("it answered with text ({0:?}), not with Kafka; this port belongs to something else")]
+    Text(String),
     /// A length that no answer has.
     #[error("it announced a frame of {length} bytes; at most {max} are read")]
     Length {
@@ -48,7 +48,10 @@ pub fn frame_length(prefix: [u8; 4], max: usize) -> Result<usize, FrameError> {
     match prefix {
         // TLS record: alert (21), version 3.x, then the high byte of a small length.
         [21, 3, 0..=4, _] => return Err(FrameError::TlsAlert),
-        [b'H', b'T', b'T', b'P'] => return Err(FrameError::Http),
+        // Four printable bytes are a length above 512 MiB, which no answer has.
+        text if text.iter().all(|byte| matches!(byte, b' '..=b'~')) => {
+            return Err(FrameError::Text(String::from_utf8_lossy(&text).into_owned()));
+        }
         _ => {}
     }
     let length = i32::from_be_bytes(prefix);
@@ -160,8 +163,8 @@ mod tests {
     #[test]
     fn what_answers_on_a_wrong_port_is_recognised() {
         assert_eq!(frame_length([21, 3, 3, 0], 1000), Err(FrameError::TlsAlert));
-        assert_eq!(frame_length(*b"HTTP", 1000), Err(FrameError::Http));
-        assert!(matches!(frame_length(*b"SSH-", 1000), Err(FrameError::Length { .. })));
+        assert_eq!(frame_length(*b"HTTP", 1000), Err(FrameError::Text("HTTP".into())));
+        assert_eq!(frame_length(*b"SSH-", 1000), Err(FrameError::Text("SSH-".into())));
         assert!(matches!(frame_length([0xff; 4], 1000), Err(FrameError::Length { .. })));
         assert!(matches!(frame_length([0, 0, 0, 3], 1000), Err(FrameError::Length { .. })));
         assert_eq!(frame_length([0, 0, 3, 232], 1000), Ok(1000));

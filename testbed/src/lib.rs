@@ -11,6 +11,7 @@
 //! | the judge: is the target the source, record by record | [`compare`] |
 //! | the programs under test, on one and the same properties file | [`flow`], [`mirror`], [`mm2`] |
 //! | the physical floor | [`relay`] |
+//! | frames recorded from real brokers | [`tap`] |
 //! | commands | [`setup`], [`mod@bench`], [`demo`] |
 //!
 //! Everything is blocking; every wait has a bound. Loads go to the loopback interface only.
@@ -38,4 +39,5 @@ pub mod process;
 pub mod relay;
 pub mod scratch;
 pub mod setup;
+pub mod tap;
 pub mod version;

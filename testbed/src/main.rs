@@ -1,5 +1,6 @@
 //! `cargo testbed ...`: the commands of the test bed.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use clap::{Parser, Subcommand};
 use testbed::bench::{self, Shape, Tool};
 use testbed::compare::Comparison;
 use testbed::version::Version;
-use testbed::{demo, relay, scratch, setup};
+use testbed::{demo, relay, scratch, setup, tap};
 
 /// Real Kafka clusters, the real MirrorMaker 2, and an independent judge, for Heliograph's tests.
 #[derive(Debug, Parser)]
@@ -74,6 +75,15 @@ enum What {
         #[arg(long, default_value_t = 0)]
         wait: u64,
     },
+    /// Record requests and answers of real brokers for the tests of the protocol.
+    Tap {
+        /// Kafka versions, one node each.
+        #[arg(long, value_delimiter = ',', default_value = "4.3.1,3.9.2,2.8.2")]
+        versions: Vec<Version>,
+        /// The folder they go to; emptied first.
+        #[arg(long, default_value = "proto-tests/golden/frames")]
+        out: PathBuf,
+    },
     /// (part of bench) Write bytes to whoever connects.
     #[command(hide = true)]
     RelaySource { bytes: u64 },
@@ -119,6 +129,7 @@ fn run(what: What) -> Result<ExitCode> {
             println!("{verdict}");
             return Ok(if verdict.same { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
+        What::Tap { versions, out } => tap::run(&versions, &out)?,
         What::RelaySource { bytes } => relay::source(bytes)?,
         What::RelaySink => relay::sink()?,
         What::Relay { source, sink } => relay::relay(source, sink)?,

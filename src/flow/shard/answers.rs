@@ -1,0 +1,184 @@
+//! What answers mean: for the lane, for the partition, for the supervisor.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::super::supervisor::Report;
+use super::{Shard, SlotId};
+use crate::client::{Answer, ConnectionFault};
+use crate::copy::{Effect, Outcome};
+use crate::model::{Leader, Moment, NodeId, Sequence, Side};
+use crate::wire::decode_produce;
+use crate::wire::fetch::{self, FetchAnswer};
+
+impl Shard {
+    pub(super) fn on_produced(&mut self, node: NodeId, answer: Answer, now: Moment) {
+        let Some(lane) = self.produce_lanes.get_mut(&node) else { return };
+        let Some(request) = lane.in_flight.pop_front() else { return };
+        let lost = |fault: String, parts: Vec<(SlotId, Sequence)>| (fault, parts);
+        let decoded = match answer {
+            Ok(body) => decode_produce(request.version, &body)
+                .map_err(|error| lost(format!("malformed answer {error}"), request.parts.clone())),
+            Err(ConnectionFault { cause, .. }) => {
+                Err(lost(cause.to_string(), request.parts.clone()))
+            }
+        };
+        let answer = match decoded {
+            Ok(answer) => answer,
+            Err((cause, parts)) => {
+                for (id, sequence) in parts {
+                    self.settle(id, sequence, Outcome::Unknown, now);
+                }
+                return self.on_lane_lost(Side::Target, node, &cause, now);
+            }
+        };
+        lane.lane.throttle(now, answer.throttle_ms);
+        let failures = lane.lane.succeed();
+        self.on_healthy(Side::Target, node, failures);
+        let mut answered: BTreeMap<_, _> = answer
+            .partitions
+            .into_iter()
+            .map(|one| {
+                ((one.topic, one.partition), (one.code, one.base_offset, one.message, one.leader))
+            })
+            .collect();
+        for (id, sequence) in request.parts {
+            let Some(slot) = self.slots.get(&id) else { continue };
+            let key = (slot.target.topic.clone(), slot.target.partition);
+            let outcome = match answered.remove(&key) {
+                None => Outcome::Unknown,
+                Some((code, base, ..)) if !code.is_error() => Outcome::Stored(base),
+                Some((code, _, message, leader)) => {
+                    if let Some((node, epoch)) = leader {
+                        let leader = Leader { node, epoch };
+                        self.target.hint_leader(&key.0, key.1, leader);
+                    }
+                    Outcome::Refused(code, message)
+                }
+            };
+            self.settle(id, sequence, outcome, now);
+        }
+    }
+
+    /// Tells a copier the outcome of a batch and carries out what follows.
+    pub(super) fn settle(&mut self, id: SlotId, sequence: Sequence, outcome: Outcome, now: Moment) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        if matches!(outcome, Outcome::Stored(_)) {
+            slot.thrive();
+        }
+        let was_full = slot.copier.wish().is_none();
+        slot.copier.on_produced(sequence, outcome, &mut self.effects);
+        self.perform(id, now);
+        self.enqueue(id);
+        if was_full {
+            self.mark_dirty(id);
+        }
+        self.tell_when_quiet(id);
+    }
+
+    pub(super) fn on_fetched(&mut self, node: NodeId, answer: Answer, now: Moment) {
+        let Some(lane) = self.fetch_lanes.get_mut(&node) else { return };
+        let Some((_, version)) = lane.pending.take() else { return };
+        let decoded = match answer {
+            Ok(body) => fetch::decode(version, &body).map_err(|error| format!("malformed {error}")),
+            Err(ConnectionFault { cause, .. }) => Err(cause.to_string()),
+        };
+        let answer = match decoded {
+            Ok(answer) => answer,
+            Err(cause) => return self.on_lane_lost(Side::Source, node, &cause, now),
+        };
+        lane.lane.throttle(now, answer.throttle_ms);
+        let failures = lane.lane.succeed();
+        self.on_healthy(Side::Source, node, failures);
+        self.take_fetched(node, answer, now);
+    }
+
+    fn take_fetched(&mut self, node: NodeId, answer: FetchAnswer, now: Moment) {
+        for part in answer.partitions {
+            let Some(lane) = self.fetch_lanes.get_mut(&node) else { return };
+            let key = (part.topic.clone(), part.partition);
+            let (Some(id), Some(asked)) = (lane.names.get(&key).copied(), lane.session.asked(&key))
+            else {
+                continue;
+            };
+            lane.dirty.insert(id);
+            let Some(slot) = self.slots.get_mut(&id) else { continue };
+            if slot.source_leader.is_none_or(|leader| leader.node != node) {
+                continue;
+            }
+            slot.copier.on_fetched(asked, part, &mut self.effects);
+            self.perform(id, now);
+            self.enqueue(id);
+            self.tell_when_quiet(id);
+        }
+        if let Some(lane) = self.fetch_lanes.get_mut(&node) {
+            if answer.code.is_error() {
+                tracing::debug!(flow = %self.settings.id, %node, code = %answer.code,
+                    "fetch session ended");
+            }
+            lane.session.on_answer(answer.code, answer.session_id);
+        }
+    }
+
+    /// Carries out what a copier asked for.
+    fn perform(&mut self, id: SlotId, now: Moment) {
+        let effects = std::mem::take(&mut self.effects);
+        for effect in &effects {
+            let flow = &self.settings.id;
+            let Some(slot) = self.slots.get_mut(&id) else { break };
+            match effect {
+                Effect::Passed(gap) => tracing::warn!(%flow, partition = %slot.source,
+                    missing = %gap.range, count = gap.range.len(), reason = %gap.reason,
+                    "source records are gone before they were copied"),
+                Effect::Foreign { expected, found, upstream } => tracing::warn!(%flow,
+                    partition = %slot.target, %expected, %found, %upstream,
+                    "somebody else writes to the target partition"),
+                Effect::FindSourceLeader => {
+                    self.source.hint_stale(&slot.source.topic);
+                    slot.fetch_not_before = now.after(Duration::from_millis(100));
+                    self.paused.insert(id);
+                }
+                Effect::FindTargetLeader => {
+                    self.target.hint_stale(slot.target_topic());
+                    slot.pause(now);
+                    slot.copier.release();
+                    self.paused.insert(id);
+                }
+                Effect::Pause(code) => {
+                    if slot.pause(now) {
+                        tracing::warn!(%flow, partition = %slot.target, %code,
+                            "batch not taken; trying again");
+                    }
+                    slot.fetch_not_before = slot.not_before;
+                    // Frames must not wait with it: other partitions need the budget.
+                    slot.copier.release();
+                    self.paused.insert(id);
+                }
+                Effect::Doubt(doubt) => {
+                    tracing::info!(%flow, partition = %slot.source, ?doubt, "looking at both logs");
+                }
+                Effect::Halted => {
+                    if let Some(reason) = slot.copier.halted() {
+                        tracing::error!(%flow, partition = %slot.source, acked = %slot.copier.acked(),
+                            %reason, "partition halted");
+                    }
+                }
+            }
+        }
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        for effect in &effects {
+            let source = slot.source.clone();
+            match effect {
+                Effect::Doubt(doubt) => slot.report = Some(Report::Doubt { source, doubt: *doubt }),
+                Effect::Halted => slot.report = Some(Report::Halted { source }),
+                Effect::Passed(_)
+                | Effect::Foreign { .. }
+                | Effect::FindSourceLeader
+                | Effect::FindTargetLeader
+                | Effect::Pause(_) => {}
+            }
+        }
+        self.effects = effects;
+        self.effects.clear();
+    }
+}
