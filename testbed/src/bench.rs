@@ -267,9 +267,7 @@ fn mirror_row(
     }
     let verdict = if options.compare {
         let verdict = Comparison::new(source, "bench", &target, "s.bench").wait(STOP_WAIT).run()?;
-        if !verdict.same {
-            eprintln!("testbed: {}: {verdict}", tool.name());
-        }
+        eprintln!("testbed: {}: {verdict}", tool.name());
         if verdict.same { "same" } else { "NOT the same" }
     } else {
         "not compared"

@@ -217,7 +217,7 @@ fn find_heliograph() -> Result<PathBuf> {
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--release", "--package", "heliograph", "--bin", "heliograph"])
+        .args(["build", "--quiet", "--release", "--package", "heliograph", "--bin", "heliograph"])
         .args(["--message-format", "json-render-diagnostics"])
         .current_dir(install::package_dir())
         .stderr(std::process::Stdio::inherit())

@@ -131,6 +131,10 @@ final class Admins {
                 TopicDescription description = get(admin.describeTopics(List.of(name)).allTopicNames()).get(name);
                 long led = description.partitions().stream().filter(p -> p.leader() != null && p.leader().id() >= 0).count();
                 if (led >= partitions) {
+                    // A leader that is named need not have heard of it: it then refuses the first batch, takes the
+                    // second as a new producer's first, and refuses the first one's retry for ever as out of order.
+                    // Only the leader itself answers this question.
+                    offsets(admin, name, "latest");
                     return describe(description);
                 }
                 last = led + " of " + partitions + " partitions have a leader";
