@@ -203,7 +203,7 @@ impl Source {
             Piece::Missing(offsets) => self.end += i64::from(1 + offsets % 9),
             Piece::AppendTime(count) => {
                 let batch = self.build(1 + count % 5, codec(count));
-                let bits = LOG_APPEND_TIME | u16::from(batch.header().attributes.0);
+                let bits = LOG_APPEND_TIME | batch.header().attributes.0;
                 let bytes = patch(&batch, |bytes| {
                     bytes[21..23].copy_from_slice(&bits.to_be_bytes());
                     bytes[35..43].copy_from_slice(&5_000_000_i64.to_be_bytes());
