@@ -19,7 +19,7 @@ use kafka_protocol::messages::{
 };
 
 use crate::copy_run::{self, Piece, Step, seal};
-use crate::golden::{Record, records};
+use crate::golden::{self, Record, records};
 
 /// A target: its name and its body.
 pub type Target = (&'static str, fn(&[u8]));
@@ -417,5 +417,70 @@ pub fn copier_ops(data: &[u8]) {
     let first_sequence = if near_the_end { i32::MAX - 3 } else { 0 };
     if let Err(what) = copy_run::run(&pieces, &steps, first_sequence) {
         panic!("{what}\npieces: {pieces:?}\nsteps: {steps:?}");
+    }
+}
+
+/// What a target begins with: made from the recordings.
+///
+/// # Panics
+///
+/// If the target has no such name, or the recordings cannot be read.
+#[must_use]
+pub fn seeds(target: &str) -> Vec<Vec<u8>> {
+    let with = |head: &[u8], body: &[u8]| [head, body].concat();
+    let sets = || golden::record_sets().into_iter().map(|set| set.bytes);
+    let batches = || {
+        sets().flat_map(Shallow::new).filter_map(|entry| match entry {
+            Ok(Entry::Batch(batch)) => Some(batch.bytes().clone()),
+            _ => None,
+        })
+    };
+    // Version and body of each recorded answer of an API, the version counted from the lowest.
+    let answers = |api: Api| {
+        golden::exchanges().into_iter().filter(move |one| one.api == api.name()).map(move |one| {
+            let body = split_header(api, one.version, &one.answer.slice(4..)).expect("a header");
+            (u8::try_from(one.version - api.range().0).expect("in the table"), body)
+        })
+    };
+    match target {
+        "copier_ops" => (0..4_u8)
+            .map(|first| {
+                let pieces =
+                    (0..11_u8).flat_map(|at| [at.wrapping_mul(37).wrapping_add(first), at]);
+                let steps = [0, 7, 7, 7, 7, 7, 15, 22, 20, 16, 28, 30, 143, 150, 29];
+                [first, 11].into_iter().chain(pieces).chain(steps.repeat(6)).collect()
+            })
+            .collect(),
+        "fetch_response" => answers(Api::Fetch).map(|(v, body)| with(&[v], &body)).collect(),
+        "produce_response" => answers(Api::Produce).map(|(v, body)| with(&[v], &body)).collect(),
+        "message_answers" => (0_u8..)
+            .zip(MESSAGES)
+            .flat_map(|(index, api)| {
+                answers(api).map(move |(v, body)| with(&[index, v], &body)).collect::<Vec<_>>()
+            })
+            .collect(),
+        "frame_stream" => [[0, 1, 2, 3], [0, 1, 3, 2]]
+            .map(|order| {
+                let frames = order.iter().flat_map(|correlation: &u8| {
+                    [&[0, 0, 0, 9, 0, 0, 0, *correlation], &b"\0body"[..]].concat()
+                });
+                [2, 3, 1, 50].into_iter().chain(frames).collect()
+            })
+            .into(),
+        "handshake" => golden::api_versions()
+            .iter()
+            .flat_map(|one| {
+                let answer = |version| one.bytes("response", version).map(|all| all[4..].to_vec());
+                let refused = answer(99).expect("version 99");
+                let head = [u8::try_from(refused.len() / 16).expect("short"), 10];
+                let asked_again = [&head, &refused[..], &answer(3).expect("version 3")].concat();
+                [answer(4).map(|all| with(&[255, 15], &all)), Some(asked_again)]
+            })
+            .flatten()
+            .collect(),
+        "rebuild_equivalence" => batches().map(|batch| with(&[255, 0], &batch)).collect(),
+        "restamp_differential" => batches().map(|batch| with(&[0, 9, 1, 2, 3], &batch)).collect(),
+        "shallow_walk" => sets().map(Vec::from).collect(),
+        other => panic!("no target {other}"),
     }
 }

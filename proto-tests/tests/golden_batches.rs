@@ -66,6 +66,10 @@ fn crc32c_of(parts: &[&[u8]]) -> u32 {
     !crc
 }
 
+fn size(json: &Value) -> usize {
+    json["size"].as_u64().and_then(|size| size.try_into().ok()).expect("a size")
+}
+
 fn bytes_or_null(json: &Value) -> Option<Vec<u8>> {
     json.as_str().map(hex)
 }
@@ -155,7 +159,7 @@ fn a_walk_ends_before_a_tail_that_is_cut_off() {
                 Entry::Legacy { .. } => unreachable!("all are of format 2"),
             })
             .sum();
-        let expected = set.batches().iter().map(|batch| batch["size"].as_u64().unwrap() as usize);
+        let expected = set.batches().iter().map(size);
         let ends: Vec<usize> = expected
             .scan(0, |sum, size| {
                 *sum += size;
@@ -174,7 +178,7 @@ fn messages_of_old_formats_are_walked_with_their_offsets() {
         let mut at = 0;
         for (entry, json) in walk(&set).0.iter().zip(set.batches()) {
             assert_eq!(at as u64, json["position"].as_u64().unwrap(), "{}", set.name);
-            at += json["size"].as_u64().unwrap() as usize;
+            at += size(json);
             let Entry::Legacy { magic, offset, bytes } = entry else {
                 assert_eq!(json["magic"], 2, "{}", set.name);
                 continue;

@@ -148,7 +148,10 @@ fn a_version_that_no_broker_knows_is_answered_with_the_range_it_does_know() {
 #[test]
 fn our_api_versions_requests_are_those_of_any_other_client() {
     let software = |name: &str, version: &str| {
-        let compact = |text: &str| [&[text.len() as u8 + 1], text.as_bytes()].concat();
+        let compact = |text: &str| {
+            let length = u8::try_from(text.len() + 1).expect("a short text");
+            [&[length], text.as_bytes()].concat()
+        };
         [compact(name), compact(version)].concat()
     };
     let (theirs, ours) =

@@ -9,8 +9,12 @@ use super::header::Codec;
 /// Most bytes that the records of one batch may unpack to.
 ///
 /// Brokers limit the packed size only (`max.message.bytes`, 1 MiB by default, 100 MiB at
-/// most); a batch that unpacks to more than this is damaged or hostile.
-const UNPACKED_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// most), and producers fill batches by that size from at most 32 MiB of records
+/// (`buffer.memory`); a batch that unpacks to more than this is damaged or hostile.
+const UNPACKED_BYTES_MAX: usize = 128 * 1024 * 1024;
+
+/// Most bytes that one byte of snappy data stands for: its longest copy makes 64 of three.
+const SNAPPY_GROWTH_MAX: usize = 22;
 
 /// First bytes of the framing that Java's snappy streams write: magic, version 1, compatible
 /// with version 1.
@@ -47,36 +51,39 @@ pub enum CodecError {
 ///
 /// [`CodecError`] if the bytes are damaged or unpack to more than the cap.
 pub(super) fn unpack(codec: Codec, packed: &[u8]) -> Result<Vec<u8>, CodecError> {
+    unpack_at_most(codec, packed, UNPACKED_BYTES_MAX)
+}
+
+fn unpack_at_most(codec: Codec, packed: &[u8], max: usize) -> Result<Vec<u8>, CodecError> {
     let damaged = |cause| CodecError::Damaged { codec, cause };
     match codec {
         Codec::None => Ok(packed.to_vec()),
-        Codec::Gzip => read_capped(codec, flate2::read::MultiGzDecoder::new(packed)),
-        Codec::Lz4 => read_capped(codec, lz4_flex::frame::FrameDecoder::new(packed)),
+        Codec::Gzip => read_capped(codec, flate2::read::MultiGzDecoder::new(packed), max),
+        Codec::Lz4 => read_capped(codec, lz4_flex::frame::FrameDecoder::new(packed), max),
         Codec::Zstd => {
-            read_capped(codec, zstd::stream::read::Decoder::new(packed).map_err(damaged)?)
+            read_capped(codec, zstd::stream::read::Decoder::new(packed).map_err(damaged)?, max)
         }
-        Codec::Snappy => unpack_snappy(packed),
+        Codec::Snappy => unpack_snappy(packed, max),
     }
 }
 
-fn read_capped(codec: Codec, reader: impl Read) -> Result<Vec<u8>, CodecError> {
+fn read_capped(codec: Codec, reader: impl Read, max: usize) -> Result<Vec<u8>, CodecError> {
     let mut out = Vec::new();
-    let cap = UNPACKED_BYTES_MAX as u64;
     reader
-        .take(cap + 1)
+        .take(max as u64 + 1)
         .read_to_end(&mut out)
         .map_err(|cause| CodecError::Damaged { codec, cause })?;
-    if out.len() > UNPACKED_BYTES_MAX {
-        return Err(CodecError::TooLarge { codec, max: UNPACKED_BYTES_MAX });
+    if out.len() > max {
+        return Err(CodecError::TooLarge { codec, max });
     }
     Ok(out)
 }
 
 /// Java writes blocks with lengths behind a header; librdkafka writes one raw block.
-fn unpack_snappy(packed: &[u8]) -> Result<Vec<u8>, CodecError> {
+fn unpack_snappy(packed: &[u8], max: usize) -> Result<Vec<u8>, CodecError> {
     let mut out = Vec::new();
     if packed.get(..8) != Some(&SNAPPY_JAVA_HEADER[..8]) {
-        append_snappy_block(packed, &mut out)?;
+        append_snappy_block(packed, max, &mut out)?;
         return Ok(out);
     }
     let cut = || CodecError::Damaged {
@@ -86,19 +93,24 @@ fn unpack_snappy(packed: &[u8]) -> Result<Vec<u8>, CodecError> {
     let mut rest = packed.get(SNAPPY_JAVA_HEADER.len()..).ok_or_else(cut)?;
     while let Some((length, after)) = rest.split_first_chunk::<4>() {
         let length = u32::from_be_bytes(*length) as usize;
-        append_snappy_block(after.get(..length).ok_or_else(cut)?, &mut out)?;
+        append_snappy_block(after.get(..length).ok_or_else(cut)?, max, &mut out)?;
         rest = &after[length..];
     }
     if rest.is_empty() { Ok(out) } else { Err(cut()) }
 }
 
-fn append_snappy_block(block: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+fn append_snappy_block(block: &[u8], max: usize, out: &mut Vec<u8>) -> Result<(), CodecError> {
     let codec = Codec::Snappy;
     let damaged = |error: snap::Error| CodecError::Damaged { codec, cause: error.into() };
     let start = out.len();
-    let end = start.saturating_add(snap::raw::decompress_len(block).map_err(damaged)?);
-    if end > UNPACKED_BYTES_MAX {
-        return Err(CodecError::TooLarge { codec, max: UNPACKED_BYTES_MAX });
+    let length = snap::raw::decompress_len(block).map_err(damaged)?;
+    if length > block.len().saturating_mul(SNAPPY_GROWTH_MAX) {
+        let cause = io::Error::new(io::ErrorKind::InvalidData, "block claims too many bytes");
+        return Err(CodecError::Damaged { codec, cause });
+    }
+    let end = start.saturating_add(length);
+    if end > max {
+        return Err(CodecError::TooLarge { codec, max });
     }
     out.resize(end, 0);
     snap::raw::Decoder::new().decompress(block, &mut out[start..]).map_err(damaged)?;
@@ -160,6 +172,28 @@ mod tests {
             assert_eq!(unpack(codec, &packed).unwrap(), records, "{codec:?}");
             assert_eq!(unpack(codec, &pack(codec, b"").unwrap()).unwrap(), b"", "{codec:?}");
         }
+    }
+
+    #[test]
+    fn unpacking_stops_at_the_cap_with_every_codec() {
+        let records = vec![7; 1_000_000];
+        for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
+            let packed = pack(codec, &records).unwrap();
+            assert_eq!(unpack_at_most(codec, &packed, 1_000_000).unwrap(), records, "{codec:?}");
+            let error = unpack_at_most(codec, &packed, 999_999).unwrap_err();
+            assert!(matches!(error, CodecError::TooLarge { max: 999_999, .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_snappy_block_reserves_no_more_than_its_bytes_can_stand_for() {
+        // A length of 100 MiB and nothing behind it.
+        let error = unpack(Codec::Snappy, &[0x80, 0x80, 0x80, 0x32, 0]).unwrap_err();
+        assert!(matches!(error, CodecError::Damaged { .. }), "{error}");
+
+        let zeros = vec![0; 60_000];
+        let packed = snap::raw::Encoder::new().compress_vec(&zeros).unwrap();
+        assert_eq!(unpack(Codec::Snappy, &packed).unwrap(), zeros);
     }
 
     #[test]

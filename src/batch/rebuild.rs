@@ -4,7 +4,7 @@
 //! values, headers and what readers see as the time stay as they are; offsets become dense.
 
 use super::header::RawBatch;
-use super::record::{BatchBuilder, RecordError, for_each_record};
+use super::record::{BatchBuilder, RecordError, for_each_unpacked, unpacked};
 use super::{Codec, HEADER_BYTES};
 use crate::model::{Offset, OffsetRange, Timestamp};
 
@@ -40,10 +40,10 @@ pub enum RebuildError {
 }
 
 /// A record's place in the unpacked batch, kept while the batch is divided.
-struct Kept {
+struct Kept<'a> {
     offset: Offset,
     timestamp: Timestamp,
-    payload: Vec<u8>,
+    payload: &'a [u8],
 }
 
 /// Writes the records of `batch` from `position` on anew, in the codec they had, as batches of
@@ -60,12 +60,13 @@ pub fn rebuild(
     batch_bytes_max: usize,
 ) -> Result<Vec<Piece>, RebuildError> {
     let mut kept = Vec::new();
-    for_each_record(batch, |record| {
+    let bytes = unpacked(batch)?;
+    for_each_unpacked(batch, &bytes, |record| {
         if record.offset >= position {
             kept.push(Kept {
                 offset: record.offset,
                 timestamp: record.timestamp,
-                payload: record.payload.to_vec(),
+                payload: record.payload,
             });
         }
     })?;
@@ -77,7 +78,7 @@ pub fn rebuild(
 
 /// One batch if it fits, else two halves.
 fn divide(
-    records: &[Kept],
+    records: &[Kept<'_>],
     codec: Codec,
     batch_bytes_max: usize,
     next_offset: Offset,
@@ -86,7 +87,7 @@ fn divide(
     let Some(first) = records.first() else { return Ok(()) };
     let mut builder = BatchBuilder::new(codec);
     for record in records {
-        builder.push_payload(record.timestamp, &record.payload);
+        builder.push_payload(record.timestamp, record.payload);
     }
     let batch = builder.finish(first.offset)?;
     let bytes = HEADER_BYTES + batch.body().len();
@@ -106,6 +107,7 @@ fn divide(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::for_each_record;
 
     fn batch(codec: Codec, count: i64) -> RawBatch {
         let mut builder = BatchBuilder::new(codec);

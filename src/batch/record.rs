@@ -113,20 +113,30 @@ fn read_record<'a>(rest: &mut &'a [u8], batch: &RawBatch) -> Option<RecordView<'
 /// [`RecordError`]; `visit` may have seen records before a damaged one.
 pub fn for_each_record(
     batch: &RawBatch,
-    mut visit: impl FnMut(RecordView<'_>),
+    visit: impl FnMut(RecordView<'_>),
 ) -> Result<(), RecordError> {
+    for_each_unpacked(batch, &unpacked(batch)?, visit)
+}
+
+/// The records of `batch` behind one another, after verifying its checksum. Without a codec
+/// they stay where they are.
+pub(super) fn unpacked(batch: &RawBatch) -> Result<Bytes, RecordError> {
     if !super::verify(batch) {
         return Err(RecordError::Checksum);
     }
-    let codec = batch.header().attributes.codec().ok_or(RecordError::UnknownCodec)?;
-    let body = batch.body();
-    let unpacked;
-    let mut rest: &[u8] = if codec == Codec::None {
-        &body
-    } else {
-        unpacked = unpack(codec, &body)?;
-        &unpacked
-    };
+    match batch.header().attributes.codec().ok_or(RecordError::UnknownCodec)? {
+        Codec::None => Ok(batch.body()),
+        codec => Ok(Bytes::from(unpack(codec, &batch.body())?)),
+    }
+}
+
+/// Shows every record in `bytes`, the [`unpacked`] ones of `batch`.
+pub(super) fn for_each_unpacked<'a>(
+    batch: &RawBatch,
+    bytes: &'a [u8],
+    mut visit: impl FnMut(RecordView<'a>),
+) -> Result<(), RecordError> {
+    let mut rest = bytes;
     for i in 0..batch.header().count {
         visit(read_record(&mut rest, batch).ok_or(RecordError::Framing(i))?);
     }

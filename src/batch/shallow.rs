@@ -80,7 +80,9 @@ impl Shallow {
     pub fn cut_off(&self) -> Option<usize> {
         let field = self.rest.get(at::LENGTH..LENGTH_OVERHEAD)?.try_into().ok()?;
         let length = usize::try_from(i32::from_be_bytes(field)).ok()?;
-        Some(LENGTH_OVERHEAD + length)
+        let total = LENGTH_OVERHEAD + length;
+        // A length that has arrived already is none: its entry was too short to have a format.
+        (total > self.rest.len()).then_some(total)
     }
 
     fn fail(&mut self, error: ShallowError) -> Option<Result<Entry, ShallowError>> {
