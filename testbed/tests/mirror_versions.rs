@@ -53,3 +53,30 @@ fn from_3_9_2_to_4_3_1() {
 fn from_4_3_1_to_3_9_2() {
     mirrors(Version::V4_3_1, Version::V3_9_2);
 }
+
+#[test]
+fn topics_in_message_formats_0_and_1_are_mirrored_exactly() {
+    let specs = (ClusterSpec::new(Version::V2_8_2), ClusterSpec::new(Version::V4_3_1));
+    let (source, target) = ClusterSpec::start_both(specs.0, specs.1).unwrap();
+    let formats = ["0.9.0", "0.10.0"];
+    // Format 0 and 1 know no zstd.
+    let codecs = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4];
+    let topics = || formats.iter().flat_map(|format| codecs.map(|codec| (*format, codec)));
+    let name = |format: &str, codec: Codec| format!("old-{format}-{}", codec.as_str());
+    for (format, codec) in topics() {
+        let topic = name(format, codec);
+        let config = Topic::new(&topic).partitions(2).config("message.format.version", format);
+        source.create_topic(&config).unwrap();
+        let fill = Fill::new(&topic, 4_000).null_keys(0.2).tombstones(0.1).codec(codec);
+        source.fill(&fill.not_idempotent()).unwrap();
+    }
+    let flow = FlowFile::one_way(("s", &source), ("t", &target)).topics("old-.*");
+    let mirror = Mirror::under_test(&flow).unwrap();
+
+    for (format, codec) in topics() {
+        let topic = name(format, codec);
+        let comparison =
+            Comparison::new(&source, &topic, &target, &format!("s.{topic}")).wait(COPY_WAIT);
+        assert_eq!(comparison.must_be_copied_by(&mirror).unwrap().total.matched, 4_000, "{topic}");
+    }
+}
