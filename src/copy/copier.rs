@@ -132,6 +132,8 @@ enum State {
     Copying,
     InDoubt,
     Draining,
+    /// The source has something that cannot be copied; what lies before it is seen through.
+    Halting(HaltReason),
     Halted(HaltReason),
 }
 
@@ -192,7 +194,7 @@ impl Copier {
     #[must_use]
     pub fn has_batch(&self) -> bool {
         match self.state {
-            State::Copying | State::Draining => {
+            State::Copying | State::Draining | State::Halting(_) => {
                 self.window.can_resend() || (self.window.has_room() && !self.ready.is_empty())
             }
             State::InDoubt | State::Halted(_) => false,
@@ -248,7 +250,7 @@ impl Copier {
     pub fn halted(&self) -> Option<&HaltReason> {
         match &self.state {
             State::Halted(reason) => Some(reason),
-            State::Copying | State::InDoubt | State::Draining => None,
+            State::Copying | State::InDoubt | State::Draining | State::Halting(_) => None,
         }
     }
 
@@ -256,7 +258,7 @@ impl Copier {
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         match self.state {
-            State::Copying => false,
+            State::Copying | State::Halting(_) => false,
             State::Draining => self.window.is_empty(),
             State::InDoubt | State::Halted(_) => self.window.outstanding() == 0,
         }
@@ -264,7 +266,7 @@ impl Copier {
 
     /// Fetches no more and lets go of what was not sent yet; what is in flight is seen through.
     pub fn drain(&mut self) {
-        if matches!(self.state, State::Copying) {
+        if matches!(self.state, State::Copying | State::Halting(_)) {
             self.state = State::Draining;
             self.forget_ready();
         }
@@ -272,7 +274,7 @@ impl Copier {
 
     /// Sends nothing any more: the topic that the batches were meant for is gone.
     pub fn abandon(&mut self) {
-        if matches!(self.state, State::Copying | State::Draining) {
+        if matches!(self.state, State::Copying | State::Draining | State::Halting(_)) {
             self.forget_ready();
             self.state = State::InDoubt;
         }
@@ -281,6 +283,10 @@ impl Copier {
     /// The target cannot be reached for now: whole frames are let go of, and what was not sent
     /// will be fetched again.
     pub fn release(&mut self) {
+        if matches!(self.state, State::Halting(_)) {
+            // What stops it will be met again behind what has to be fetched again.
+            self.state = State::Copying;
+        }
         self.forget_ready();
         self.window.detach();
     }
@@ -297,8 +303,14 @@ impl Copier {
         out.push(Effect::Halted);
     }
 
+    /// Stops once everything before the bad place is on the target.
+    fn halt_behind(&mut self, reason: HaltReason, out: &mut Vec<Effect>) {
+        self.state = State::Halting(reason);
+        self.settle(out);
+    }
+
     fn doubt(&mut self, doubt: Doubt, out: &mut Vec<Effect>) {
-        if matches!(self.state, State::Copying) {
+        if matches!(self.state, State::Copying | State::Halting(_)) {
             self.forget_ready();
             self.state = State::InDoubt;
             out.push(Effect::Doubt(doubt));
@@ -327,7 +339,7 @@ impl Copier {
         }
         if let Some((epoch, end)) = part.diverging {
             let copied = self.acked;
-            return self.halt(HaltReason::Diverged { epoch, end, copied }, out);
+            return self.halt_behind(HaltReason::Diverged { epoch, end, copied }, out);
         }
         self.source_end =
             if self.terms.read_committed { part.last_stable_offset } else { part.high_watermark };
@@ -338,10 +350,10 @@ impl Copier {
                 Err(cause) => Err(HaltReason::SourceMalformed { position: self.fetched, cause }),
             };
             if let Err(reason) = done {
-                return self.halt(reason, out);
+                return self.halt_behind(reason, out);
             }
         }
-        self.settle();
+        self.settle(out);
     }
 
     fn on_batch(
@@ -409,9 +421,15 @@ impl Copier {
     }
 
     /// With nothing ready and nothing in flight, what was passed is done as well.
-    fn settle(&mut self) {
-        if self.window.is_empty() && self.ready.is_empty() {
-            self.acked = self.fetched;
+    fn settle(&mut self, out: &mut Vec<Effect>) {
+        if !self.window.is_empty() || !self.ready.is_empty() {
+            return;
+        }
+        self.acked = self.fetched;
+        if let State::Halting(_) = self.state
+            && let State::Halting(reason) = std::mem::replace(&mut self.state, State::Copying)
+        {
+            self.halt(reason, out);
         }
     }
 
@@ -468,6 +486,6 @@ impl Copier {
         self.counts.records += u64::from(done.count.unsigned_abs());
         self.counts.bytes += done.batch.total_bytes() as u64;
         self.counts.batches += 1;
-        self.settle();
+        self.settle(out);
     }
 }

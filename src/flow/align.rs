@@ -25,13 +25,18 @@ pub(super) struct Stored {
     identity: ProducerIdentity,
     first: Sequence,
     ours: Vec<Stamp>,
+    /// Downstream offset of the first batch of ours that does not follow the one before it.
+    torn: Option<Offset>,
+    /// Where the next batch of the target should begin.
+    next_offset: Offset,
     /// Batches of somebody else.
     pub(super) foreign: usize,
 }
 
 impl Stored {
-    pub(super) fn new(identity: ProducerIdentity, first: Sequence) -> Self {
-        Self { identity, first, ours: Vec::new(), foreign: 0 }
+    /// Nothing yet, behind an anchor at `first` and `downstream`.
+    pub(super) fn new(identity: ProducerIdentity, first: Sequence, downstream: Offset) -> Self {
+        Self { identity, first, ours: Vec::new(), torn: None, next_offset: downstream, foreign: 0 }
     }
 
     /// Whether `batch` was produced under the anchor's identity.
@@ -42,14 +47,28 @@ impl Stored {
 
     /// Takes notice of a batch of the target, in log order.
     pub(super) fn show(&mut self, batch: &RawBatch) {
-        if batch.header().attributes.is_control() {
+        let header = batch.header();
+        let hole = header.base_offset.since(self.next_offset);
+        self.next_offset = header.next_offset();
+        if header.attributes.is_control() {
             return;
         }
         if self.is_ours(batch) {
+            // Where the target's own compaction took batches away, offsets are missing with them.
+            let skipped = header.base_sequence.map(|first| first.since(self.next_sequence()));
+            if self.torn.is_none() && skipped.is_none_or(|skipped| i64::from(skipped) > hole) {
+                self.torn = Some(header.base_offset);
+            }
             self.ours.push(Stamp::of(batch));
         } else {
             self.foreign += 1;
         }
+    }
+
+    /// Where our batches do not follow one another: a leader that had forgotten our producer took
+    /// a later batch in an earlier one's place. Counting would pass over what is missing.
+    pub(super) fn torn_at(&self) -> Option<Offset> {
+        self.torn
     }
 
     /// Records of ours behind the anchor. By sequence, so that a target that compacts its topic
@@ -277,14 +296,16 @@ mod tests {
         builder.finish(Offset(base)).unwrap()
     }
 
+    /// As a target stores it, at the offsets that it has on the source.
     fn as_stored(batch: &RawBatch, sequence: i32) -> RawBatch {
         let out = restamp(batch, IDENTITY, Sequence::from_wire(sequence).unwrap());
-        let bytes: Vec<u8> = out.header.iter().chain(out.body.iter()).copied().collect();
+        let mut bytes: Vec<u8> = out.header.iter().chain(out.body.iter()).copied().collect();
+        bytes[..8].copy_from_slice(&batch.header().base_offset.0.to_be_bytes());
         RawBatch::new(bytes.into()).unwrap()
     }
 
     fn stored(batches: &[RawBatch]) -> Stored {
-        let mut stored = Stored::new(IDENTITY, Sequence::ZERO);
+        let mut stored = Stored::new(IDENTITY, Sequence::ZERO, Offset::ZERO);
         batches.iter().for_each(|batch| stored.show(batch));
         stored
     }
@@ -335,6 +356,18 @@ mod tests {
 
         assert_eq!((target.foreign, target.records()), (1, 2));
         assert_eq!(walk(&target, &source), (Ok(Step::Done), Offset(2)));
+    }
+
+    #[test]
+    fn a_batch_stored_in_the_place_of_another_is_noticed() {
+        let source = [batch(0, &["a", "b"]), batch(2, &["c"])];
+
+        let whole = stored(&[as_stored(&source[0], 0), as_stored(&source[1], 2)]);
+        assert_eq!(whole.torn_at(), None);
+        let in_its_place = batch(0, &["c"]);
+        assert_eq!(stored(&[as_stored(&in_its_place, 2)]).torn_at(), Some(Offset(0)));
+        // The target compacted the first one away: its offsets are missing too.
+        assert_eq!(stored(&[as_stored(&source[1], 2)]).torn_at(), None);
     }
 
     #[test]

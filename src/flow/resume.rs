@@ -203,7 +203,7 @@ impl Planner {
         if ends.target.end == start.downstream {
             return Ok(start);
         }
-        let mut stored = Stored::new(start.identity, start.sequence);
+        let mut stored = Stored::new(start.identity, start.sequence, start.downstream);
         self.scan_target(pair, start, ends, |batch| {
             stored.show(batch);
             Ok(())
@@ -212,6 +212,10 @@ impl Planner {
         if stored.foreign > 0 {
             tracing::warn!(flow = %self.settings.id, partition = %pair.target,
                 batches = stored.foreign, "somebody else writes to the target partition");
+        }
+        if let Some(downstream) = stored.torn_at() {
+            let upstream = start.upstream;
+            return Err(Decision::Halt(HaltReason::Unexplained { downstream, upstream }));
         }
         let trimmed = ends.source.start > start.upstream;
         let mut walk = CountWalk::new(&stored, start.upstream, start.epoch);
