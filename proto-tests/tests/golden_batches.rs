@@ -229,7 +229,7 @@ fn a_bit_flipped_in_a_message_of_an_old_format_is_noticed() {
             continue;
         }
         // Behind offset and length of the first message: its checksum and what that covers.
-        let first = set.batches()[0]["size"].as_u64().unwrap() as usize;
+        let first = usize::try_from(set.batches()[0]["size"].as_u64().unwrap()).unwrap();
         for at in (12..first).step_by(3) {
             let mut bytes = set.bytes.to_vec();
             bytes[at] ^= 1 << (at % 8);

@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::halt::{Doubt, HaltReason};
-use super::window::Window;
+use super::window::{Failed, Window};
 use crate::batch::{
     self, AbortedIndex, Batches, Disposition, OutBatch, RawBatch, RebuildReason, disposition,
     is_whole, rebuild,
@@ -438,20 +438,18 @@ impl Copier {
         let (code, message) = match outcome {
             Outcome::Stored(base) => return self.on_stored(sequence, base, out),
             Outcome::Unknown => {
-                self.window.fail(sequence);
+                let _resent = self.window.fail(sequence);
                 return;
             }
             Outcome::Refused(code, message) => (code, message),
         };
-        // What is behind a failed batch fails as a consequence and says nothing new.
-        if !self.window.fail(sequence) {
+        let failed = self.window.fail(sequence);
+        // What is behind a failed batch fails as a consequence, with 45, and says nothing new: the
+        // batch before it is stored by now, or will be, and sent again this one follows it.
+        if failed == Failed::Behind || (code.0 == 45 && failed != Failed::Leading) {
             return;
         }
         let Some(first) = self.window.first() else { return };
-        if code.0 == 45 && !first.led {
-            // The batch before it has been stored since; sent again, this one follows it.
-            return;
-        }
         let (upstream, bytes) = (first.upstream, first.batch.total_bytes());
         match verdict(Api::Produce, code) {
             Verdict::FindLeader | Verdict::FindTopic => out.push(Effect::FindTargetLeader),

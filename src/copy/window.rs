@@ -27,6 +27,18 @@ pub(super) struct Sent {
     out: bool,
 }
 
+/// Which batch of a window failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failed {
+    /// The first, sent as the first, with nothing gone wrong since: whatever is said about it, is
+    /// about itself.
+    Leading,
+    /// The first; that it does not follow what was stored may be another's doing.
+    First,
+    /// One behind the first, or none: it will be sent again, and then it is told.
+    Behind,
+}
+
 /// The batches between the first unacknowledged and the last that was given a sequence.
 ///
 /// Must hold: sequences are contiguous; what is sent again is a suffix, in order, with the
@@ -136,13 +148,14 @@ impl Window {
     }
 
     /// An answer for the batch with `sequence` came, or never will: not known to be stored.
-    /// Says whether it is the first of the window, so that its error is its own and not a
-    /// consequence of another's.
-    pub(super) fn fail(&mut self, sequence: Sequence) -> bool {
-        let Some(place) = self.answered(sequence) else { return false };
-        let fresh = place == 0 && !self.rewind;
-        self.rewind = true;
-        fresh
+    pub(super) fn fail(&mut self, sequence: Sequence) -> Failed {
+        let Some(place) = self.answered(sequence) else { return Failed::Behind };
+        let rewinding = std::mem::replace(&mut self.rewind, true);
+        match self.sent.get(place) {
+            Some(first) if place == 0 && first.led && !rewinding => Failed::Leading,
+            Some(_) if place == 0 => Failed::First,
+            Some(_) | None => Failed::Behind,
+        }
     }
 
     pub(super) fn first(&self) -> Option<&Sent> {
