@@ -16,4 +16,4 @@ mod supervisor;
 
 pub use progress::{Anchor, ProgressBook};
 pub use settings::{ExistingRecords, FlowSettings, GapPolicy, Reset};
-pub use supervisor::{FlowStatus, Pair, StartError, Supervisor};
+pub use supervisor::{FlowStatus, Pair, Supervisor};

@@ -14,9 +14,9 @@ use super::resume::{Decision, Occasion, Planner};
 use super::settings::FlowSettings;
 use super::shard::{Command, Shard};
 use super::slot::Assignment;
-use crate::client::{Backoff, Cluster, FrameBudget, LogError, RequestError};
+use crate::client::{Backoff, Cluster, FrameBudget, LogError};
 use crate::copy::{Doubt, Start, Terms};
-use crate::model::{Moment, Offset, TopicId, TopicName, TopicPartition};
+use crate::model::{Moment, Offset, ProducerIdentity, TopicId, TopicName, TopicPartition};
 
 /// Commands that may wait for a shard. It reads them between two events, so a few suffice; a
 /// start with thousands of partitions waits here instead of in memory.
@@ -150,35 +150,23 @@ pub struct Supervisor {
     status: watch::Sender<FlowStatus>,
 }
 
-/// Why a flow's data plane cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Progress cannot be read.
-    #[error("progress cannot be read: {0}")]
-    Progress(#[from] LogError),
-    /// No producer id.
-    #[error("no producer id: {0}")]
-    Identity(#[from] RequestError),
-}
-
 impl Supervisor {
-    /// Reads progress, takes a producer id and starts the shards, which have nothing to do yet.
-    /// Topics that were made just now (`empty`) are not read.
+    /// Reads progress and starts the shards, which have nothing to do yet. Topics that were made
+    /// just now (`empty`) are not read. Partitions without progress are produced under `identity`.
     ///
     /// # Errors
     ///
-    /// [`StartError`]; it may be tried again.
+    /// [`LogError`] if progress cannot be read; it may be tried again.
     pub async fn start(
         settings: FlowSettings,
         (source, target): (&Cluster, &Cluster),
+        identity: ProducerIdentity,
         empty: &BTreeSet<TopicName>,
         budget: &FrameBudget,
         tracker: &TaskTracker,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, LogError> {
         let settings = Arc::new(settings);
-        let (progress, identity) =
-            tokio::join!(Loaded::read(&settings, target, empty), target.init_producer_id());
-        let (progress, identity) = (progress?, identity?);
+        let progress = Loaded::read(&settings, target, empty).await?;
         let book = Arc::new(ProgressBook::default());
         let mailbox = Arc::new(Mailbox::default());
         let (mut shards, mut tasks) = (Vec::new(), Vec::new());

@@ -7,10 +7,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::internal_topics::{Ensured, InternalTopic, ensure};
+use super::internal_topics::{InternalTopic, ensure};
 use super::topics::{TopicRules, TopicsRound};
 use crate::client::{Backoff, Cluster, FrameBudget, RequestError};
-use crate::flow::{FlowSettings, FlowStatus, Pair, StartError, Supervisor};
+use crate::flow::{FlowSettings, FlowStatus, Pair, Supervisor};
 use crate::model::FlowId;
 
 /// How long a cluster may take to answer at first before that is worth a line. A first attempt
@@ -179,15 +179,9 @@ impl MirrorFlow {
         );
         let mut told = String::new();
         loop {
-            let failed = match ensure(flow, &self.target, &self.settings.internal).await {
-                Ok(ensured) if ensured.refused.is_empty() => {
-                    match self.start_once(&ensured).await {
-                        Ok(supervisor) => return supervisor,
-                        Err(error) => error.to_string(),
-                    }
-                }
-                Ok(ensured) => ensured.refused.join("; "),
-                Err(error) => error.to_string(),
+            let failed = match self.start_once().await {
+                Ok(supervisor) => return supervisor,
+                Err(why) => why,
             };
             if told != failed {
                 tracing::warn!(%flow, why = %failed, "flow waits; trying again");
@@ -197,15 +191,26 @@ impl MirrorFlow {
         }
     }
 
-    async fn start_once(&self, ensured: &Ensured) -> Result<Supervisor, StartError> {
+    async fn start_once(&self) -> Result<Supervisor, String> {
+        let words = |error: &dyn std::error::Error| error.to_string();
+        let (ensured, identity) = tokio::join!(
+            ensure(self.id(), &self.target, &self.settings.internal),
+            self.target.init_producer_id(),
+        );
+        let ensured = ensured.map_err(|error| words(&error))?;
+        if !ensured.refused.is_empty() {
+            return Err(ensured.refused.join("; "));
+        }
         let supervisor = Supervisor::start(
             self.settings.flow.clone(),
             (&self.source, &self.target),
+            identity.map_err(|error| format!("no producer id: {error}"))?,
             &ensured.made,
             &self.budget,
             &self.tracker,
         )
-        .await?;
+        .await
+        .map_err(|error| format!("progress cannot be read: {error}"))?;
         tracing::info!(flow = %self.id(), source = self.source.view().cluster_id.as_deref(),
             target = self.target.view().cluster_id.as_deref(), "flow started");
         Ok(supervisor)

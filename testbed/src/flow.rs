@@ -38,6 +38,12 @@ impl FlowFile {
         file
     }
 
+    /// One more cluster, at an address that may be anything.
+    pub fn cluster(mut self, alias: &str, bootstrap: &str) -> Self {
+        self.clusters.push(alias.to_owned());
+        self.set(format!("{alias}.bootstrap.servers"), bootstrap)
+    }
+
     pub fn flow(self, source: &str, target: &str) -> Self {
         self.set(format!("{source}->{target}.enabled"), "true")
     }

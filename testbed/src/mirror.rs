@@ -75,6 +75,15 @@ impl Mirror {
         Self::start(Program::Heliograph, flow)
     }
 
+    /// Starts Heliograph on a file with this text, which may be wrong.
+    pub fn heliograph_on(text: &str) -> Result<Self> {
+        let mut mirror = Self::prepare(Program::Heliograph, &FlowFile::of(&[]), &[])?;
+        fs::write(&mirror.file, text)
+            .with_context(|| format!("cannot write {}", mirror.file.display()))?;
+        mirror.launch()?;
+        Ok(mirror)
+    }
+
     /// Starts MirrorMaker 2 on `flow`.
     pub fn mm2(flow: &FlowFile) -> Result<Self> {
         Self::start(Program::MM2, flow)
