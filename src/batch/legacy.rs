@@ -157,17 +157,22 @@ fn open_wrapper(wrapper: &Message<'_>) -> Result<RawBatch, LegacyError> {
     let last = messages.last().ok_or(LegacyError::Inner)?.offset;
     // Format 1 counts inner offsets from 0 and gives the wrapper the last one's; format 0 has
     // them absolute.
-    let base = if wrapper.magic == 1 { wrapper.offset - last } else { 0 };
+    let first = if wrapper.magic == 1 {
+        // Where the first inner message, at its own offset, ends up.
+        let behind = last.checked_sub(messages[0].offset).ok_or(LegacyError::Inner)?;
+        wrapper.offset.checked_sub(behind).ok_or(LegacyError::Inner)?
+    } else {
+        messages[0].offset
+    };
     let appended = wrapper.magic == 1 && wrapper.attributes & 0b1000 != 0;
-    let first = messages[0].offset + base;
     let mut builder = BatchBuilder::new(codec);
     for one in &messages {
         if one.codec()? != Codec::None || one.magic != wrapper.magic {
             return Err(LegacyError::Inner);
         }
-        let delta = one.offset + base - first;
+        let delta = one.offset.checked_sub(messages[0].offset).ok_or(LegacyError::Inner)?;
         let delta = i32::try_from(delta).map_err(|_| LegacyError::Inner)?;
-        if first < 0 || delta < builder.next_delta() {
+        if delta < builder.next_delta() {
             return Err(LegacyError::Inner);
         }
         let timestamp = if appended { wrapper.timestamp } else { one.timestamp };

@@ -22,6 +22,9 @@ pub enum RecordError {
     /// A record's framing makes no sense; counted from 0.
     #[error("record {0} of the batch is damaged")]
     Framing(i32),
+    /// Its offsets, which come from outside, make no batch.
+    #[error(transparent)]
+    Header(#[from] HeaderError),
     /// Bytes are left behind the last record.
     #[error("{0} bytes follow the last record")]
     Trailing(usize),
@@ -272,8 +275,6 @@ impl BatchBuilder {
         bytes.extend_from_slice(&body);
         let crc = crc32c::crc32c(&bytes[at::ATTRIBUTES..]);
         bytes[at::CRC..at::ATTRIBUTES].copy_from_slice(&crc.to_be_bytes());
-        RawBatch::new(Bytes::from(bytes)).map_err(|error: HeaderError| {
-            unreachable!("the builder writes a batch that reads back: {error}")
-        })
+        Ok(RawBatch::new(Bytes::from(bytes))?)
     }
 }
