@@ -72,3 +72,36 @@ fn a_topic_that_grows_is_followed_and_no_record_of_a_new_partition_is_lost() {
     let comparison = Comparison::new(&source, "grows", &target, "s.grows").wait(COPY_WAIT);
     assert_eq!(comparison.must_be_copied_by(&mirror).unwrap().total.matched, 2_000);
 }
+
+/// What a live record may take while topics come and grow beside it. A pause like that of a
+/// rebalance takes many seconds; a loaded machine takes its share.
+const NO_PAUSE: Duration = Duration::from_secs(2);
+
+#[test]
+fn other_partitions_do_not_pause_while_topics_come_and_grow() {
+    let (source, target, mirror) = running();
+    source.create_topic(&Topic::new("steady").partitions(2)).unwrap();
+    source.fill(&Fill::new("steady", 10).stamp()).unwrap();
+    target.await_end_offsets("s.steady", 10, COPY_WAIT).unwrap();
+
+    let records = 6_000;
+    let probe = target.latency("s.steady", 10 + records, COPY_WAIT).unwrap();
+    let live = Fill::new("steady", records).first(10).stamp().rate(400.0);
+    let filling = source.fill_in_background(&live).unwrap();
+    for round in 0..3 {
+        let topic = format!("beside-{round}");
+        source.create_topic(&Topic::new(&topic).partitions(4)).unwrap();
+        target.await_end_offsets("s.first", 10, COPY_WAIT).unwrap();
+        source.add_partitions(&topic, 8).unwrap();
+        source.fill(&Fill::new(&topic, 800)).unwrap();
+        target.await_end_offsets(&format!("s.{topic}"), 800, COPY_WAIT).unwrap();
+    }
+    filling.done().unwrap();
+
+    let seen = probe.result().unwrap();
+    // The ten first ones waited for their topic to be found.
+    println!("{seen:?}");
+    assert!(seen.records >= records, "{seen:?}. {}", mirror.last_words());
+    let p99 = Duration::from_micros(seen.p99_us.unsigned_abs());
+    assert!(p99 <= NO_PAUSE, "99 of 100 records took up to {p99:?}. {}", mirror.last_words());
+}
