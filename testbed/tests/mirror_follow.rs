@@ -85,7 +85,9 @@ fn other_partitions_do_not_pause_while_topics_come_and_grow() {
     target.await_end_offsets("s.steady", 10, COPY_WAIT).unwrap();
 
     let records = 6_000;
-    let probe = target.latency("s.steady", 10 + records, COPY_WAIT).unwrap();
+    // It reads from the end, and is there a moment after it was asked for.
+    let measured = records - 200;
+    let probe = target.latency("s.steady", measured, COPY_WAIT).unwrap();
     let live = Fill::new("steady", records).first(10).stamp().rate(400.0);
     let filling = source.fill_in_background(&live).unwrap();
     for round in 0..3 {
@@ -99,9 +101,8 @@ fn other_partitions_do_not_pause_while_topics_come_and_grow() {
     filling.done().unwrap();
 
     let seen = probe.result().unwrap();
-    // The ten first ones waited for their topic to be found.
     println!("{seen:?}");
-    assert!(seen.records >= records, "{seen:?}. {}", mirror.last_words());
-    let p99 = Duration::from_micros(seen.p99_us.unsigned_abs());
-    assert!(p99 <= NO_PAUSE, "99 of 100 records took up to {p99:?}. {}", mirror.last_words());
+    assert_eq!(seen.records, measured, "{seen:?}. {}", mirror.last_words());
+    let longest = Duration::from_micros(seen.max_us.unsigned_abs());
+    assert!(longest <= NO_PAUSE, "a record took {longest:?}. {}", mirror.last_words());
 }
