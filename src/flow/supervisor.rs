@@ -22,8 +22,10 @@ use crate::model::{Moment, Offset, ProducerIdentity, TopicId, TopicName, TopicPa
 /// start with thousands of partitions waits here instead of in memory.
 const COMMANDS_MAX: usize = 64;
 
-/// How long a partition waits that could not be decided about.
-const LATER: Duration = Duration::from_millis(500);
+/// How long a partition waits that could not be decided about: the first time (leaders of a topic
+/// just made need a moment to know it), and at most.
+const LATER_FIRST: Duration = Duration::from_millis(50);
+const LATER_MOST: Duration = Duration::from_secs(1);
 
 /// How often the progress line is written while something moves.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
@@ -117,6 +119,8 @@ struct Known {
     pair: Pair,
     shard: Option<usize>,
     state: Standing,
+    /// How long it waits the next time that it cannot be decided about.
+    later: Duration,
     /// `acked` at the last doubt about the identity: twice without progress means a new one.
     doubted_at: Option<Offset>,
     batch_bytes_max: Option<usize>,
@@ -324,6 +328,7 @@ impl Supervisor {
                     pair: pair.clone(),
                     shard: None,
                     state: Standing::Waiting(now, Occasion::First),
+                    later: LATER_FIRST,
                     doubted_at: None,
                     batch_bytes_max: None,
                 };
@@ -498,7 +503,8 @@ impl Supervisor {
                         "partition halted");
                 }
                 Decision::Later(why) => {
-                    known.state = Standing::Waiting(now.after(LATER), occasion);
+                    known.state = Standing::Waiting(now.after(known.later), occasion);
+                    known.later = (known.later * 2).min(LATER_MOST);
                     tracing::debug!(%flow, partition = %pair.source, why, "not decided yet");
                 }
             }
@@ -538,6 +544,7 @@ impl Supervisor {
         let Some(known) = self.known.get_mut(&pair.source) else { return };
         let shard = *known.shard.get_or_insert(lightest);
         known.state = Standing::Copying;
+        known.later = LATER_FIRST;
         self.book.open(&pair.source, pair.source_id, pair.target_id);
         tracing::debug!(flow = %self.settings.id, partition = %pair.source, target = %pair.target,
             from = %start.upstream, to = %start.downstream, "copying partition");
