@@ -242,6 +242,9 @@ fn mirror_row(
     options: &Options,
 ) -> Result<Row> {
     let target = ClusterSpec::new(Version::V4_3_1).named("target").jvm(BROKER_JVM).start()?;
+    // Nor the first to write to a broker that has compiled nothing yet: brokers run for months.
+    target.create_topic(&Topic::new("warm-up").partitions(PARTITIONS))?;
+    target.fill(&data.shape.fill(data.shape.records(true) / 4).to("warm-up"))?;
     let flow = FlowFile::one_way(("s", source), ("t", &target))
         .topics("bench")
         .set("tasks.max", options.tasks.to_string());

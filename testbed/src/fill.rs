@@ -122,6 +122,12 @@ impl Fill {
         }
     }
 
+    /// The same records into another topic.
+    pub fn to(mut self, topic: impl Into<String>) -> Self {
+        self.topic = topic.into();
+        self
+    }
+
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
