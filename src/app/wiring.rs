@@ -3,7 +3,7 @@
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use crate::client::{ClusterSettings, Endpoint};
+use crate::client::{ClusterSettings, Dialer, Endpoint};
 use crate::config;
 use crate::flow::{ExistingRecords, FlowSettings, GapPolicy, Reset};
 use crate::mirror::{InternalTopic, MirrorSettings, TopicRules};
@@ -36,6 +36,7 @@ pub(super) fn cluster(settings: &config::ClusterSettings) -> ClusterSettings {
         client_id: settings.client_id.clone().unwrap_or_else(|| "heliograph".to_owned()),
         request_timeout: settings.request_timeout,
         connect_timeout: settings.connection_setup_timeout.first,
+        dialer: Dialer::Tcp,
     }
 }
 
