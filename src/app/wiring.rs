@@ -10,10 +10,11 @@ use crate::mirror::{InternalTopic, MirrorSettings, TopicRules};
 use crate::mm2;
 use crate::model::TopicName;
 
-/// Shards of a flow when the file sets no bound (`tasks.max`).
+/// Shards of a flow, at most; `tasks.max` lowers it.
 ///
-/// One shard fills a core with raw copying at a gigabyte a second; more than four help nobody
-/// that two do not help.
+/// A shard is a thread that moves a gigabyte a second or more. Half of the cores have one: with
+/// fewer partitions each, more shards send more and smaller requests, and the other half is for
+/// whoever else lives on the machine.
 const SHARDS_MAX: usize = 4;
 
 /// Bytes of one fetch answer, if the file does not say otherwise: small enough to stay in the
@@ -48,7 +49,7 @@ pub(super) fn flow(
     let source = &settings.id.source;
     let positions =
         TopicName::new(format!("mm2-heliograph-positions.{}.internal", source.as_str()));
-    let cores = available_parallelism().map_or(1, usize::from).min(SHARDS_MAX);
+    let half = available_parallelism().map_or(1, |cores| cores.get().div_ceil(2)).min(SHARDS_MAX);
     let tasks_max = settings.tasks_max.map_or(usize::MAX, |max| max as usize);
     let memory = usize::try_from(process.memory_bytes).unwrap_or(usize::MAX);
     // A quarter of the budget: one answer is read while others are on their way out.
@@ -62,7 +63,7 @@ pub(super) fn flow(
             id: settings.id.clone(),
             read_committed: settings.isolation == config::Isolation::ReadCommitted,
             verify: process.verify_crc == config::VerifyCrc::Always,
-            shards: cores.min(tasks_max).max(1),
+            shards: half.min(tasks_max).max(1),
             reset: match settings.auto_offset_reset {
                 config::OffsetReset::Earliest => Reset::Earliest,
                 config::OffsetReset::Latest => Reset::Latest,

@@ -13,7 +13,9 @@ mod settings;
 mod shard;
 mod slot;
 mod supervisor;
+mod workers;
 
 pub use progress::{Anchor, ProgressBook};
 pub use settings::{ExistingRecords, FlowSettings, GapPolicy, Reset};
 pub use supervisor::{FlowStatus, Pair, Supervisor};
+pub use workers::Workers;

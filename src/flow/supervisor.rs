@@ -14,6 +14,7 @@ use super::resume::{Decision, Occasion, Planner};
 use super::settings::FlowSettings;
 use super::shard::{Command, Shard};
 use super::slot::Assignment;
+use super::workers::Workers;
 use crate::client::{Backoff, Cluster, FrameBudget, LogError};
 use crate::copy::{Doubt, Start, Terms};
 use crate::model::{Moment, Offset, ProducerIdentity, TopicId, TopicName, TopicPartition};
@@ -167,20 +168,20 @@ impl Supervisor {
         identity: ProducerIdentity,
         empty: &BTreeSet<TopicName>,
         budget: &FrameBudget,
-        tracker: &TaskTracker,
+        (workers, tracker): (&Workers, &TaskTracker),
     ) -> Result<Self, LogError> {
         let settings = Arc::new(settings);
         let progress = Loaded::read(&settings, target, empty).await?;
         let book = Arc::new(ProgressBook::default());
         let mailbox = Arc::new(Mailbox::default());
         let (mut shards, mut tasks) = (Vec::new(), Vec::new());
-        for _ in 0..settings.shards.max(1) {
+        for index in 0..settings.shards.max(1) {
             let (commands, receiver) = mpsc::channel(COMMANDS_MAX);
             let (settings, book, mailbox) =
                 (Arc::clone(&settings), Arc::clone(&book), Arc::clone(&mailbox));
             let shard =
                 Shard::new(settings, (source, target), budget.clone(), book, mailbox, receiver);
-            tasks.push(tracker.spawn(shard.run()));
+            tasks.push(workers.spawn(tracker, index, shard.run()));
             shards.push(commands);
         }
         let planner = Planner {

@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::internal_topics::{InternalTopic, ensure};
 use super::topics::{TopicRules, TopicsRound};
 use crate::client::{Backoff, Cluster, FrameBudget, RequestError};
-use crate::flow::{FlowSettings, FlowStatus, Pair, Supervisor};
+use crate::flow::{FlowSettings, FlowStatus, Pair, Supervisor, Workers};
 use crate::model::FlowId;
 
 /// How long a cluster may take to answer at first before that is worth a line. A first attempt
@@ -53,6 +53,7 @@ pub struct MirrorFlow {
     source: Cluster,
     target: Cluster,
     budget: FrameBudget,
+    workers: Workers,
     tracker: TaskTracker,
     status: watch::Sender<FlowStatus>,
 }
@@ -64,13 +65,14 @@ impl MirrorFlow {
         settings: MirrorSettings,
         (source, target): (&Cluster, &Cluster),
         budget: &FrameBudget,
-        tracker: &TaskTracker,
+        (workers, tracker): (&Workers, &TaskTracker),
     ) -> Self {
         Self {
             settings,
             source: source.clone(),
             target: target.clone(),
             budget: budget.clone(),
+            workers: workers.clone(),
             tracker: tracker.clone(),
             status: watch::Sender::new(FlowStatus::default()),
         }
@@ -207,7 +209,7 @@ impl MirrorFlow {
             identity.map_err(|error| format!("no producer id: {error}"))?,
             &ensured.made,
             &self.budget,
-            &self.tracker,
+            (&self.workers, &self.tracker),
         )
         .await
         .map_err(|error| format!("progress cannot be read: {error}"))?;
