@@ -9,8 +9,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::drain::Signals;
+use super::page::Sights;
 use super::report::{Exit, Failure};
-use super::{meter, wiring};
+use super::{meter, page, wiring};
 use crate::client::{Clock, Cluster, FrameBudget};
 use crate::config::{self, MirrorSettings, render_warnings};
 use crate::flow::Workers;
@@ -51,7 +52,12 @@ async fn run_flows(settings: &MirrorSettings) -> Result<Exit, Failure> {
     let (shutdown, end) = (CancellationToken::new(), CancellationToken::new());
     tracker.spawn(signals.watch(shutdown.clone()));
     let memory = usize::try_from(settings.process.memory_bytes).unwrap_or(usize::MAX);
-    let budget = FrameBudget::new(memory);
+    let memory_max = usize::try_from(settings.process.memory_bytes_max).unwrap_or(usize::MAX);
+    let budget = FrameBudget::growing(memory, memory_max);
+    let page = match &settings.process.http_listen {
+        Some(address) => Some(page::listen(address).await?),
+        None => None,
+    };
     let clusters: BTreeMap<&ClusterAlias, Cluster> = settings
         .clusters
         .iter()
@@ -77,7 +83,7 @@ async fn run_flows(settings: &MirrorSettings) -> Result<Exit, Failure> {
     let workers = Workers::start(shards, &end)
         .map_err(|error| Failure::running(format!("threads cannot be started: {error}")))?;
 
-    let mut statuses = Vec::new();
+    let (mut statuses, mut probes) = (Vec::new(), Vec::new());
     let mut flows: JoinSet<(FlowId, FlowEnd)> = JoinSet::new();
     for flow in wired {
         let id = flow.flow.id.clone();
@@ -87,10 +93,15 @@ async fn run_flows(settings: &MirrorSettings) -> Result<Exit, Failure> {
         };
         let mirror = MirrorFlow::new(flow, (source, target), &budget, (&workers, &tracker));
         statuses.push((id.clone(), mirror.status()));
+        probes.push(mirror.probe());
         let shutdown = shutdown.clone();
         flows.spawn(async move { (id, mirror.run(shutdown).await) });
     }
     tracker.spawn(meter::draw(statuses));
+    if let Some(listener) = page {
+        let sights = Sights { probes, budget: budget.clone(), clock };
+        tracker.spawn(sights.serve(listener, end.clone()));
+    }
     let mut exit = Exit::Done;
     while let Some(ended) = flows.join_next().await {
         match ended {

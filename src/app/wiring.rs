@@ -3,9 +3,10 @@
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use crate::batch::Oversize;
 use crate::client::{ClusterSettings, Dialer, Endpoint};
 use crate::config;
-use crate::flow::{ExistingRecords, FlowSettings, GapPolicy, Reset};
+use crate::flow::{ExistingRecords, FlowSettings, GapPolicy, Recreate, Reset, Truncation};
 use crate::mirror::{InternalTopic, MirrorSettings, TopicRules};
 use crate::mm2;
 use crate::model::TopicName;
@@ -73,6 +74,18 @@ pub(super) fn flow(
                 config::GapPolicy::Record => GapPolicy::Record,
                 config::GapPolicy::Halt => GapPolicy::Halt,
             },
+            recreate: match settings.recreate_policy {
+                config::RecreatePolicy::Restart => Recreate::Restart,
+                config::RecreatePolicy::Halt => Recreate::Halt,
+            },
+            truncation: match settings.truncation_policy {
+                config::TruncationPolicy::Halt => Truncation::Halt,
+                config::TruncationPolicy::Record => Truncation::Record,
+            },
+            oversize: match settings.oversize_policy {
+                config::OversizePolicy::Halt => Oversize::Refuse,
+                config::OversizePolicy::Skip => Oversize::Skip,
+            },
             existing_records: match settings.existing_records_policy {
                 config::ExistingRecordsPolicy::Halt => ExistingRecords::Halt,
                 config::ExistingRecordsPolicy::Append => ExistingRecords::Append,
@@ -80,6 +93,9 @@ pub(super) fn flow(
             fetch_wait: settings.fetch_max_wait,
             fetch_bytes_max: fetch_bytes,
             partition_bytes_max: partition_bytes.min(fetch_bytes),
+            fetch_grows: settings.fetch_max_bytes.is_none()
+                && settings.max_partition_fetch_bytes.is_none(),
+            bytes_per_second_max: settings.bytes_per_second_max,
             commit_interval: settings.offset_flush_interval,
             offsets_topic: storage.topic.clone(),
             positions_topic: positions.clone(),
