@@ -14,7 +14,7 @@
 //! | the physical floor | [`relay`] |
 //! | a link of a hundred milliseconds; clients of bare frames | [`delay`], [`raw`] |
 //! | frames recorded from real brokers | [`tap`] |
-//! | commands | [`setup`], [`mod@bench`], [`demo`] |
+//! | commands | [`setup`], [`mod@bench`], [`soak`], [`demo`] |
 //!
 //! Everything is blocking; every wait has a bound. Loads go to the loopback interface only.
 #![expect(
@@ -44,5 +44,6 @@ pub mod raw;
 pub mod relay;
 pub mod scratch;
 pub mod setup;
+pub mod soak;
 pub mod tap;
 pub mod version;

@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use testbed::bench::{self, Bench, Tool};
 use testbed::compare::Comparison;
 use testbed::version::Version;
-use testbed::{demo, relay, scratch, setup, tap};
+use testbed::{demo, relay, scratch, setup, soak, tap};
 
 /// Real Kafka clusters, the real MirrorMaker 2, and an independent judge, for Heliograph's tests.
 #[derive(Debug, Parser)]
@@ -57,6 +57,18 @@ enum What {
         /// Also write the results to this file, as JSON.
         #[arg(long)]
         json: Option<PathBuf>,
+    },
+    /// Half an hour of crashes, moved leaders, lost and new topics, and a judge at the end.
+    Soak {
+        /// How long deeds go on; the round that has begun is ended.
+        #[arg(long, default_value_t = 30.0)]
+        minutes: f64,
+        /// What is done in which order; some number if none is given.
+        #[arg(long)]
+        seed: Option<u64>,
+        /// A page that does not answer is no fault.
+        #[arg(long)]
+        without_page: bool,
     },
     /// Start clusters and keep them until standard input ends or Ctrl-C; prints their addresses.
     Up {
@@ -138,6 +150,10 @@ fn run(what: What) -> Result<ExitCode> {
                 json,
                 program,
             });
+        }
+        What::Soak { minutes, seed, without_page } => {
+            let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
+            return soak::run(&soak::Options { minutes, seed, without_page });
         }
         What::Up { versions, three_nodes } => demo::up(&versions, three_nodes)?,
         What::Compare { source, source_topic, target, target_topic, wait } => {
