@@ -72,6 +72,28 @@ fn a_source_topic_made_anew_while_the_mirror_was_away_is_copied_from_its_start()
     the_new_one_follows_the_old_one(&source, &target, &mirror, 4_000);
 }
 
+/// Positions of the old topic are still written down for MirrorMaker 2 when the mirror is killed.
+#[test]
+fn a_kill_soon_after_a_source_topic_was_made_anew_skips_nothing_of_the_new_one() {
+    let (source, target, mut mirror) = running(|flow| flow);
+    mirror.terminate(COPY_WAIT).unwrap();
+    mirror.launch().unwrap();
+    source.fill(&Fill::new("t", 100).first(1_000)).unwrap();
+    target.await_end_offsets("s.t", 1_100, COPY_WAIT).unwrap();
+    made_anew(&source, 200);
+    target.await_end_offsets("s.t", 1_300, COPY_WAIT).unwrap();
+
+    mirror.kill9().unwrap();
+    // Beyond the old topic's end, so that its positions look like good ones.
+    source.fill(&Fill::new("t", 2_000).first(200).seed(99)).unwrap();
+    mirror.launch().unwrap();
+
+    let comparison = Comparison::new(&source, "t", &target, "s.t")
+        .from(vec![0, 0], vec![550, 550])
+        .wait(COPY_WAIT / 3);
+    assert_eq!(comparison.must_be_copied_by(&mirror).unwrap().total.matched, 2_200);
+}
+
 #[test]
 fn recreate_policy_halt_stops_the_partitions_of_that_topic_only() {
     let (source, target, mirror) = running(|flow| flow.set("s->t.recreate.policy", "halt"));

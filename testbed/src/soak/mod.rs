@@ -333,6 +333,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         "{deeds} deeds; {} records acknowledged, {} doubtful, {} aborted; {} on the target, {} in reported gaps",
         counts.acknowledged, counts.maybe, counts.aborted, counts.on_target, counts.in_gaps
     );
+    if counts.overstated > 0 {
+        println!("{} records were reported as gone, and are there", counts.overstated);
+    }
     let mut wrong = Vec::new();
     for finding in findings.iter().take(SHOWN) {
         wrong.push(finding.to_string());
