@@ -6,7 +6,9 @@
 //! | a partition's log with a broker's rules for idempotent producers | [`oracle`] |
 //! | a copier driven by a list of steps against that log | [`copy_run`] |
 //! | the bodies of the fuzz targets | [`targets`] |
+//! | a Kafka cluster in memory, with a real broker's rules and faults on demand | [`broker`] |
 
+pub mod broker;
 pub mod copy_run;
 pub mod golden;
 pub mod oracle;
