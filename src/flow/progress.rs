@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::settings::FlowSettings;
-use crate::client::{Cluster, LogError, LogRecord, NewRecord};
+use crate::client::{Appended, Cluster, LogError, LogRecord, NewRecord};
 use crate::copy::Start;
 use crate::mm2::{self, SourceOffsetKey};
 use crate::model::{
@@ -55,6 +55,8 @@ struct Pages {
     ids: BTreeMap<TopicPartition, (TopicId, TopicId)>,
     to_anchor: BTreeMap<TopicPartition, Start>,
     to_commit: BTreeMap<TopicPartition, Offset>,
+    /// Last upstream offset written to Connect's offsets topic, or tried to.
+    committed: BTreeMap<TopicPartition, Offset>,
 }
 
 impl ProgressBook {
@@ -64,7 +66,18 @@ impl ProgressBook {
 
     /// Says which topics a partition's anchors are about from here on.
     pub fn open(&self, source: &TopicPartition, source_id: TopicId, target_id: TopicId) {
-        self.pages().ids.insert(source.clone(), (source_id, target_id));
+        let mut pages = self.pages();
+        let before = pages.ids.insert(source.clone(), (source_id, target_id));
+        if before.is_some_and(|before| before != (source_id, target_id)) {
+            // What was noted is about another topic of the same name.
+            pages.to_anchor.remove(source);
+            pages.to_commit.remove(source);
+        }
+    }
+
+    /// Last upstream offset of a partition that this process wrote to Connect's offsets topic.
+    pub(super) fn committed(&self, source: &TopicPartition) -> Option<Offset> {
+        self.pages().committed.get(source).copied()
     }
 
     /// Notes how far the target has acknowledged a source partition.
@@ -212,6 +225,16 @@ pub(super) struct Committer {
     pub(super) settings: Arc<FlowSettings>,
     pub(super) target: Cluster,
     pub(super) book: Arc<ProgressBook>,
+    pub(super) places: tokio::sync::Mutex<Places>,
+}
+
+/// Where this process wrote in the positions topic.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// Offset that its next record should have, if nobody else writes.
+    next: Option<Offset>,
+    /// How often it had another one.
+    foreign: u64,
 }
 
 impl Committer {
@@ -269,7 +292,78 @@ impl Committer {
         if records.is_empty() {
             return Ok(());
         }
-        self.target.append(&self.settings.positions_topic, &records).await
+        // One write at a time, so that its place says whether anybody else writes here.
+        let mut places = self.places.lock().await;
+        match self.target.append(&self.settings.positions_topic, &records).await {
+            Ok(appended) => {
+                places.look(&self.settings, &appended);
+                Ok(())
+            }
+            Err(error) => {
+                // It may be there all the same.
+                places.next = None;
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes Connect's offsets topic say where partitions begin whose position went back: else
+    /// MM2, or the next start of this program, would take the old one for progress.
+    ///
+    /// `None` takes the offset away, which MM2 reads as "from the start".
+    pub(super) async fn set_back(
+        &self,
+        positions: &BTreeMap<TopicPartition, Option<Offset>>,
+    ) -> Result<(), LogError> {
+        if positions.is_empty() {
+            return Ok(());
+        }
+        let partitions = self.offsets_partitions().await?;
+        let records: Vec<NewRecord> = positions
+            .iter()
+            .map(|(source, last)| self.offset_record(source, *last, partitions))
+            .collect();
+        self.target.append(&self.settings.offsets_topic, &records).await?;
+        let mut pages = self.book.pages();
+        for (source, last) in positions {
+            match last {
+                Some(last) => drop(pages.committed.insert(source.clone(), *last)),
+                None => drop(pages.committed.remove(source)),
+            }
+        }
+        Ok(())
+    }
+
+    fn offset_record(
+        &self,
+        source: &TopicPartition,
+        last: Option<Offset>,
+        partitions: i32,
+    ) -> NewRecord {
+        let key = SourceOffsetKey {
+            connector: self.settings.connector_name.clone(),
+            cluster: self.settings.id.source.clone(),
+            partition: source.clone(),
+        }
+        .encode();
+        NewRecord {
+            partition: mm2::partition_for_key(&key, partitions),
+            key,
+            value: last.map(mm2::encode_value),
+        }
+    }
+
+    async fn offsets_partitions(&self) -> Result<i32, LogError> {
+        let topic = &self.settings.offsets_topic;
+        let view = self.target.view();
+        let partitions = view.topics.get(topic).map_or(0, |topic| topic.partitions.len());
+        match i32::try_from(partitions) {
+            Ok(partitions @ 1..) => Ok(partitions),
+            Ok(_) | Err(_) => {
+                self.target.refresh(Some(std::slice::from_ref(topic))).await?;
+                Err(LogError::Missing(topic.clone()))
+            }
+        }
     }
 
     async fn write_anchors(&self) -> Result<(), LogError> {
@@ -302,31 +396,24 @@ impl Committer {
     async fn write_offsets(&self) -> Result<(), LogError> {
         let topic = &self.settings.offsets_topic;
         let pending = std::mem::take(&mut self.book.pages().to_commit);
-        let view = self.target.view();
-        let partitions = view.topics.get(topic).map_or(0, |topic| topic.partitions.len());
-        let Ok(partitions @ 1..) = i32::try_from(partitions) else {
-            self.target.refresh(Some(std::slice::from_ref(topic))).await?;
-            self.put_back(pending);
-            return Err(LogError::Missing(topic.clone()));
+        let partitions = match self.offsets_partitions().await {
+            Ok(partitions) => partitions,
+            Err(error) => {
+                self.put_back(pending);
+                return Err(error);
+            }
         };
         let records: Vec<NewRecord> = pending
             .iter()
             .filter(|(_, next)| next.0 > 0)
-            .map(|(source, next)| {
-                let key = SourceOffsetKey {
-                    connector: self.settings.connector_name.clone(),
-                    cluster: self.settings.id.source.clone(),
-                    partition: source.clone(),
-                }
-                .encode();
-                NewRecord {
-                    partition: mm2::partition_for_key(&key, partitions),
-                    key,
-                    value: Some(mm2::encode_value(Offset(next.0 - 1))),
-                }
-            })
+            .map(|(source, next)| self.offset_record(source, Some(Offset(next.0 - 1)), partitions))
             .collect();
-        let written = self.target.append(topic, &records).await;
+        {
+            let mut pages = self.book.pages();
+            let last = pending.iter().map(|(source, next)| (source.clone(), next.advance(-1)));
+            pages.committed.extend(last.filter(|(_, last)| *last >= Offset::ZERO));
+        }
+        let written = self.target.append(topic, &records).await.map(drop);
         if written.is_err() {
             self.put_back(pending);
         }
@@ -337,6 +424,25 @@ impl Committer {
         let mut pages = self.book.pages();
         for (source, next) in pending {
             pages.to_commit.entry(source).or_insert(next);
+        }
+    }
+}
+
+impl Places {
+    /// Takes notice of where a write went, and says so if somebody else wrote in between.
+    fn look(&mut self, settings: &FlowSettings, appended: &Appended) {
+        for (_, base, count) in &appended.batches {
+            if appended.once && self.next.is_some_and(|next| next != *base) {
+                self.foreign += 1;
+                // Two processes meet every second; the first times tell the story.
+                if self.foreign.is_power_of_two() {
+                    tracing::warn!(flow = %settings.id, topic = %settings.positions_topic,
+                        times = self.foreign,
+                        "somebody else writes to the positions topic: another process mirrors this \
+                         flow, and should be stopped");
+                }
+            }
+            self.next = Some(base.advance(i64::from(*count)));
         }
     }
 }

@@ -55,6 +55,8 @@ pub enum Waiting {
     Source,
     /// A leader, or a connection to it, on the target.
     Target,
+    /// The source to give records.
+    Unreadable(ErrorCode),
     /// The target to take what it refused.
     Refused(ErrorCode),
     /// The flow's own limit (`max.bytes.per.second`).
@@ -69,6 +71,7 @@ impl fmt::Display for Waiting {
             Self::Records => f.write_str("records"),
             Self::Source => f.write_str("source broker"),
             Self::Target => f.write_str("target broker"),
+            Self::Unreadable(code) => write!(f, "source refuses: {code}"),
             Self::Refused(code) => write!(f, "target refuses: {code}"),
             Self::RateLimit => f.write_str("rate limit"),
             Self::Decision(why) => write!(f, "start: {why}"),

@@ -206,6 +206,7 @@ impl Supervisor {
             settings: Arc::clone(&settings),
             target: target.clone(),
             book: Arc::clone(&book),
+            places: tokio::sync::Mutex::default(),
         });
         tracing::debug!(flow = %settings.id, producer = %identity, anchors = progress.anchors.len(),
             connect_offsets = progress.connect.len(), "progress read");
@@ -535,15 +536,35 @@ impl Supervisor {
                 }
             }
         }
+        // Where a position went back (a topic made anew, a source cut off), MM2's own record of it
+        // is set back first: an anchor alone would be taken for older than it.
+        let set_back: BTreeMap<TopicPartition, Option<Offset>> = anchors
+            .iter()
+            .filter(|(source, anchor)| {
+                let last = self.book.committed(source);
+                let last = last.max(self.progress.connect.get(source).copied());
+                last.is_some_and(|last| last.advance(1) > anchor.start.upstream)
+            })
+            .map(|(source, anchor)| {
+                let last = anchor.start.upstream.advance(-1);
+                (source.clone(), (last >= Offset::ZERO).then_some(last))
+            })
+            .collect();
         // Before the first batch goes out under an anchor, the anchor is on the target.
         let mut backoff = Backoff::new(4);
-        while let Err(error) = self.committer.write_now(&anchors).await {
+        while let Err(error) = self.write_positions(&set_back, &anchors).await {
             if backoff.failures() == 0 {
                 tracing::warn!(%flow, %error, "positions are not written; copying waits for it");
             }
             tokio::time::sleep(backoff.fail()).await;
         }
         self.progress.anchors.extend(anchors);
+        for (source, last) in set_back {
+            match last {
+                Some(last) => drop(self.progress.connect.insert(source, last)),
+                None => drop(self.progress.connect.remove(&source)),
+            }
+        }
         let mut begun: BTreeMap<(TopicName, TopicName), usize> = BTreeMap::new();
         for (pair, start, gap) in starting {
             let topics = (pair.source.topic.clone(), pair.target.topic.clone());
@@ -553,6 +574,15 @@ impl Supervisor {
         for ((topic, target), partitions) in begun {
             tracing::info!(%flow, %topic, %target, partitions, "copying");
         }
+    }
+
+    async fn write_positions(
+        &self,
+        set_back: &BTreeMap<TopicPartition, Option<Offset>>,
+        anchors: &BTreeMap<TopicPartition, Anchor>,
+    ) -> Result<(), LogError> {
+        self.committer.set_back(set_back).await?;
+        self.committer.write_now(anchors).await
     }
 
     async fn begin(&mut self, pair: Pair, start: Start, gap: Option<Gap>) {

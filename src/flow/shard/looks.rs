@@ -80,6 +80,9 @@ impl Shard {
         if !produce_lane.is_some_and(|lane| lane.lane.is_up()) {
             return Some(Waiting::Target);
         }
+        if let Some(code) = slot.unreadable {
+            return Some(Waiting::Unreadable(code));
+        }
         if let Some(code) = slot.refused {
             return Some(Waiting::Refused(code));
         }
