@@ -1,6 +1,6 @@
 //! A run from its first record to its last commit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
@@ -38,6 +38,9 @@ const FAREWELL: Duration = Duration::from_secs(12);
 
 /// How long a run may take in calm weather until everything is copied.
 const SETTLE: Duration = Duration::from_secs(90);
+
+/// Requests of one run to one cluster. The usual run has a thousand.
+const REQUESTS_MAX: usize = 50_000;
 
 /// Frames that may be alive.
 const BUDGET: usize = 1024 * 1024;
@@ -93,6 +96,8 @@ struct Run {
     hasher: DefaultHasher,
     weather: (Weather, Weather),
     seed: u64,
+    /// Partitions that were copied once, each of a topic of its name.
+    begun: BTreeSet<(Place, usize)>,
 }
 
 /// Runs a seed.
@@ -108,6 +113,9 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
     let target = FakeCluster::new("b", script.target.1, script.target.0);
     let weather = options.weather.map_or(script.weather, |weather| (weather, weather));
     world.source.with(|state| state.sessions_max = script.sessions_max);
+    for cluster in [&world.source, &target] {
+        cluster.with(|state| state.requests_max = REQUESTS_MAX);
+    }
     if let Some(quirks) = &options.quirks {
         target.with(|state| state.quirks = quirks.clone());
     }
@@ -138,6 +146,7 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
         hasher: DefaultHasher::new(),
         weather,
         seed,
+        begun: BTreeSet::new(),
     };
     run.stir_up();
     capture.during(|| while run.incarnation() {});
@@ -220,6 +229,7 @@ impl Run {
                     for _ in 0..stirs {
                         let stirred = self.target.stirred();
                         drop(tokio::time::timeout(Duration::from_millis(700), stirred).await);
+                        self.listen();
                     }
                     self.note(&"killed");
                     return End::Killed(away);
@@ -493,6 +503,15 @@ impl Run {
                 let generation = self.world.generation(&place.0);
                 self.evidence.gaps.push(Gap { place, generation, range: (from, to) });
             }
+            // A partition that is copied for the first time begins where the source's log begins:
+            // what was gone by then is no loss.
+            "copying partition" => {
+                let generation = self.world.generation(&place.0);
+                let Ok(from) = line.field("from").parse() else { return };
+                if self.begun.insert((place.clone(), generation)) {
+                    self.evidence.gaps.push(Gap { place, generation, range: (0, from) });
+                }
+            }
             "partition halted" => {
                 self.evidence.halts.insert(place, line.field("reason").to_owned());
             }
@@ -527,6 +546,10 @@ impl Run {
         for cluster in [&self.world.source, &self.target] {
             cluster.with(|state| {
                 requests += state.seen.len();
+                if state.seen.len() >= REQUESTS_MAX {
+                    let name = &state.name;
+                    self.broken = Some(format!("it asks {name} without end: {REQUESTS_MAX} times"));
+                }
                 state.seen.hash(&mut self.hasher);
                 if self.tracing {
                     for seen in &state.seen {
