@@ -17,7 +17,7 @@ mod retry;
 
 pub use admin::{
     ConfigEntry, ConfigSource, CreateTopic, EARLIEST, EndOffsets, LATEST, ListedOffset,
-    PartitionError, TopicError,
+    OpenTransaction, PartitionError, TopicError,
 };
 pub use clock::Clock;
 pub use cluster::{Cluster, ClusterSettings, RequestCause, RequestError, Route};

@@ -10,6 +10,7 @@ use std::{fs, thread};
 
 use anyhow::{Context, Result, bail};
 
+use crate::delay::Delay;
 use crate::java::{self, Archive, Jvm};
 use crate::node::{Node, Properties, STOP_WAIT, random_uuid};
 use crate::ports;
@@ -30,6 +31,7 @@ pub struct ClusterSpec {
     properties: Properties,
     node_properties: Vec<(usize, String, String)>,
     listeners: Vec<(String, String)>,
+    delayed: Vec<(String, Duration)>,
 }
 
 impl ClusterSpec {
@@ -42,6 +44,7 @@ impl ClusterSpec {
             properties: Properties::new(),
             node_properties: Vec::new(),
             listeners: Vec::new(),
+            delayed: Vec::new(),
         }
     }
 
@@ -80,6 +83,13 @@ impl ClusterSpec {
         self
     }
 
+    /// One more plain listener that is reached, and advertised, through a link of this round trip.
+    pub fn delayed_listener(mut self, name: impl Into<String>, round_trip: Duration) -> Self {
+        let name = name.into();
+        self.delayed.push((name.clone(), round_trip));
+        self.listener(name, "PLAINTEXT")
+    }
+
     /// Starts all nodes and waits until each of them sees all of them.
     pub fn start(self) -> Result<Cluster> {
         let mut cluster = self.prepare()?;
@@ -115,10 +125,17 @@ impl ClusterSpec {
             let port = ports::take()?;
             let mut listeners = vec![format!("{PLAIN}://127.0.0.1:{port}")];
             let mut protocols = vec![format!("{PLAIN}:PLAINTEXT")];
+            let mut advertised = listeners.clone();
             for ((name, protocol), taken) in self.listeners.iter().zip(&mut listener_ports) {
                 let port = ports::take()?;
-                taken.push(port);
+                let delayed = self.delayed.iter().find(|(delayed, _)| delayed == name);
+                let seen = match delayed {
+                    Some((_, round_trip)) => Delay::start(port, *round_trip)?.port(),
+                    None => port,
+                };
+                taken.push(seen);
                 listeners.push(format!("{name}://127.0.0.1:{port}"));
+                advertised.push(format!("{name}://127.0.0.1:{seen}"));
                 protocols.push(format!("{name}:{protocol}"));
             }
 
@@ -140,6 +157,9 @@ impl ClusterSpec {
                 }
             }
             put(&mut properties, "listeners", &listeners.join(","));
+            if !self.delayed.is_empty() {
+                put(&mut properties, "advertised.listeners", &advertised.join(","));
+            }
             put(&mut properties, "listener.security.protocol.map", &protocols.join(","));
             put(&mut properties, "inter.broker.listener.name", PLAIN);
             put(&mut properties, "broker.rack", &format!("rack{number}"));
@@ -224,11 +244,13 @@ fn kraft(properties: &mut Properties, number: usize, controllers: &[u16]) {
     put(properties, "node.id", &number.to_string());
     put(properties, "controller.listener.names", "CONTROLLER");
     put(properties, "controller.quorum.voters", &voters.join(","));
-    // A killed node is noticed in 6 s (default 9); an election of the controller takes about one.
-    put(properties, "broker.session.timeout.ms", "6000");
+    // A killed node is noticed in Kafka's own 9 s. The quorum's time-outs are above its defaults (1 s, 2 s): every
+    // append is synced to disk, and on a disk that a build has just filled a sync takes seconds. Voters that give up
+    // on each other sooner than that elect for ever.
+    put(properties, "broker.session.timeout.ms", "9000");
     put(properties, "broker.heartbeat.interval.ms", "1000");
-    put(properties, "controller.quorum.election.timeout.ms", "500");
-    put(properties, "controller.quorum.fetch.timeout.ms", "1500");
+    put(properties, "controller.quorum.election.timeout.ms", "1000");
+    put(properties, "controller.quorum.fetch.timeout.ms", "4000");
 }
 
 /// A running cluster; gone when dropped.

@@ -10,9 +10,11 @@
 //! | topics of every shape, from a seed | [`fill`] |
 //! | the judge: is the target the source, record by record | [`compare`] |
 //! | the programs under test, on one and the same properties file | [`flow`], [`mirror`], [`mm2`] |
+//! | what a mirror says: its log, its page | [`events`] |
 //! | the physical floor | [`relay`] |
+//! | a link of a hundred milliseconds; clients of bare frames | [`delay`], [`raw`] |
 //! | frames recorded from real brokers | [`tap`] |
-//! | commands | [`setup`], [`mod@bench`], [`demo`] |
+//! | commands | [`setup`], [`mod@bench`], [`soak`], [`demo`] |
 //!
 //! Everything is blocking; every wait has a bound. Loads go to the loopback interface only.
 #![expect(
@@ -25,7 +27,9 @@ pub mod agent;
 pub mod bench;
 pub mod cluster;
 pub mod compare;
+pub mod delay;
 pub mod demo;
+pub mod events;
 pub mod fill;
 pub mod flow;
 pub mod install;
@@ -36,8 +40,10 @@ pub mod mm2;
 pub mod node;
 pub mod ports;
 pub mod process;
+pub mod raw;
 pub mod relay;
 pub mod scratch;
 pub mod setup;
+pub mod soak;
 pub mod tap;
 pub mod version;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use testbed::bench::{self, Shape, Tool};
+use testbed::bench::{self, Bench, Tool};
 use testbed::compare::Comparison;
 use testbed::version::Version;
-use testbed::{demo, relay, scratch, setup, tap};
+use testbed::{demo, relay, scratch, setup, soak, tap};
 
 /// Real Kafka clusters, the real MirrorMaker 2, and an independent judge, for Heliograph's tests.
 #[derive(Debug, Parser)]
@@ -38,12 +38,13 @@ enum What {
     },
     /// Heliograph, the real MirrorMaker 2 and a bare relay on the same data, in one table.
     Bench {
-        /// An eighth of the data.
+        /// An eighth of the data, a quarter of the time.
         #[arg(long)]
         quick: bool,
-        /// Only these shapes of data.
+        /// Only these: shapes of data (1k, 100b, 10k, one, many, txn, compacted, delayed, delayed-target, delayed-one,
+        /// delayed-target-one), and latency, idle, topic.
         #[arg(long, value_delimiter = ',')]
-        shape: Vec<Shape>,
+        shape: Vec<Bench>,
         /// Only these tools.
         #[arg(long, value_delimiter = ',')]
         only: Vec<Tool>,
@@ -53,6 +54,21 @@ enum What {
         /// `tasks.max` in the properties file of both mirrors.
         #[arg(long, default_value_t = 2)]
         tasks: u32,
+        /// Also write the results to this file, as JSON.
+        #[arg(long)]
+        json: Option<PathBuf>,
+    },
+    /// Half an hour of crashes, moved leaders, lost and new topics, and a judge at the end.
+    Soak {
+        /// How long deeds go on; the round that has begun is ended.
+        #[arg(long, default_value_t = 30.0)]
+        minutes: f64,
+        /// What is done in which order; some number if none is given.
+        #[arg(long)]
+        seed: Option<u64>,
+        /// A page that does not answer is no fault.
+        #[arg(long)]
+        without_page: bool,
     },
     /// Start clusters and keep them until standard input ends or Ctrl-C; prints their addresses.
     Up {
@@ -93,6 +109,19 @@ enum What {
     /// (part of bench) Hand bytes on.
     #[command(hide = true)]
     Relay { source: u16, sink: u16 },
+    /// (part of bench) Read a topic over and over.
+    #[command(hide = true)]
+    LimitFetch { address: String, topic: String, partitions: usize, bytes: u64 },
+    /// (part of bench) Write the batches of one topic to another one, over and over.
+    #[command(hide = true)]
+    LimitProduce {
+        source: String,
+        topic: String,
+        partitions: usize,
+        bytes: u64,
+        target: String,
+        target_topic: String,
+    },
 }
 
 fn main() -> ExitCode {
@@ -110,16 +139,21 @@ fn run(what: What) -> Result<ExitCode> {
     match what {
         What::Setup { versions } => setup::run(&versions)?,
         What::Demo { mm2, live } => return demo::run(mm2, Duration::from_secs(live)),
-        What::Bench { quick, shape, only, no_compare, tasks } => {
+        What::Bench { quick, shape, only, no_compare, tasks, json } => {
             let program = std::env::current_exe()?;
             return bench::run(&bench::Options {
                 quick,
-                shapes: shape,
+                benches: shape,
                 only,
                 compare: !no_compare,
                 tasks,
+                json,
                 program,
             });
+        }
+        What::Soak { minutes, seed, without_page } => {
+            let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
+            return soak::run(&soak::Options { minutes, seed, without_page });
         }
         What::Up { versions, three_nodes } => demo::up(&versions, three_nodes)?,
         What::Compare { source, source_topic, target, target_topic, wait } => {
@@ -133,6 +167,12 @@ fn run(what: What) -> Result<ExitCode> {
         What::RelaySource { bytes } => relay::source(bytes)?,
         What::RelaySink => relay::sink()?,
         What::Relay { source, sink } => relay::relay(source, sink)?,
+        What::LimitFetch { address, topic, partitions, bytes } => {
+            bench::limit_fetch(&address, &topic, partitions, bytes)?;
+        }
+        What::LimitProduce { source, topic, partitions, bytes, target, target_topic } => {
+            bench::limit_produce(&source, &topic, partitions, bytes, &target, &target_topic)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

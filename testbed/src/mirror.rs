@@ -75,6 +75,13 @@ impl Mirror {
         Self::start(Program::Heliograph, flow)
     }
 
+    /// Starts Heliograph on `flow` with a log that [`Mirror::events`] can read.
+    pub fn with_events(flow: &FlowFile) -> Result<Self> {
+        let mut mirror = Self::prepare(Program::Heliograph, flow, &["--log-format", "json"])?;
+        mirror.launch()?;
+        Ok(mirror)
+    }
+
     /// Starts Heliograph on a file with this text, which may be wrong.
     pub fn heliograph_on(text: &str) -> Result<Self> {
         let mut mirror = Self::prepare(Program::Heliograph, &FlowFile::of(&[]), &[])?;

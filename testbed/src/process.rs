@@ -305,6 +305,14 @@ pub fn usage_of(pid: u32) -> Result<Usage> {
     Ok(Usage { cpu_seconds, peak_rss_bytes })
 }
 
+/// Resident size of a process now.
+pub fn resident_bytes(pid: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = rss.and_then(|text| text.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    Ok(kib.context("no VmRSS in /proc/PID/status: has the process ended?")? * 1_024)
+}
+
 /// The last lines of a file, for error messages; at most 64 KiB are read.
 pub fn tail(path: &Path, lines: usize) -> String {
     let read = || -> io::Result<String> {

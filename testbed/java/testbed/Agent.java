@@ -46,6 +46,9 @@ public final class Agent {
         all.put("read", (args, stop) -> Reads.read(args));
         all.put("drain", (args, stop) -> Reads.drain(args));
         all.put("watch", (args, stop) -> new Watch(args, admins, stop).run());
+        all.put("delays", (args, stop) -> new Delays(args, stop).run());
+        all.put("journal", (args, stop) -> new Journal(args, stop).run());
+        all.put("ids", (args, stop) -> Journal.ids(args));
         all.put("latency", (args, stop) -> Latency.run(args, stop));
         this.ops = all;
     }
