@@ -123,9 +123,16 @@ impl Planner {
                 tracing::warn!(%flow, partition = %pair.source, copied = %anchor.start.upstream,
                     from = %ends.source.start,
                     "source topic was made anew under its name; copying the new one from its start");
-                // The target partition is the same, and knows our producer by its sequences.
-                let Start { identity, sequence, .. } = anchor.start;
-                Start { identity, sequence, ..fresh(ends.source.start) }
+                let begin = fresh(ends.source.start);
+                if anchor.start.identity == self.identity {
+                    // The target partition is the same, and knows our producer by its sequences,
+                    // which this process knows to the last.
+                    Start { sequence: anchor.start.sequence, ..begin }
+                } else {
+                    // An earlier process may have come further than its anchor: its sequences
+                    // would be taken for batches that are there.
+                    begin
+                }
             }
             (Some(anchor), _) if anchor.target_id != pair.target_id => {
                 tracing::warn!(%flow, partition = %pair.target, acknowledged = %anchor.start.downstream,
