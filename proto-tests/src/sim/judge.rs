@@ -73,7 +73,9 @@ pub struct Evidence {
     pub halts: BTreeMap<Place, String>,
     /// Halted partitions in the last status.
     pub halted: usize,
-    /// Where the source's log was cut off, and where it was damaged.
+    /// Partitions that the status page shows as stopped.
+    pub shown_halted: BTreeSet<Place>,
+    /// Where the source's log was cut off.
     pub truncated: BTreeSet<Place>,
     /// Where a batch was damaged.
     pub damaged: BTreeSet<Place>,
@@ -194,8 +196,7 @@ fn one_partition(evidence: &Evidence, place: &Place, out: &mut Vec<Violation>) {
             out.push(Violation { invariant: "foreign", what });
         }
         if let Some(first) = seen.insert(entry.serial, at) {
-            let what =
-                format!("{name}: upstream {upstream} stands at downstream {first} and {at}");
+            let what = format!("{name}: upstream {upstream} stands at downstream {first} and {at}");
             out.push(Violation { invariant: "once", what });
             continue;
         }
@@ -220,6 +221,12 @@ fn halts(evidence: &Evidence, out: &mut Vec<Violation>) {
     }
     if halted != halts.len() {
         let what = format!("{} partitions stopped, and the status shows {halted}", halts.len());
+        out.push(Violation { invariant: "visible", what });
+    }
+    let told: BTreeSet<Place> = halts.keys().cloned().collect();
+    if told != evidence.shown_halted {
+        let what =
+            format!("{told:?} stopped, and the status page shows {:?}", evidence.shown_halted);
         out.push(Violation { invariant: "visible", what });
     }
     for place in evidence.ledger.keys() {
@@ -251,7 +258,8 @@ fn committed(evidence: &Evidence, out: &mut Vec<Violation>) {
         if let Some(downstream) = one.downstream
             && downstream > one.end
         {
-            let what = format!("{name}: downstream {downstream} was written, and {} is the end", one.end);
+            let what =
+                format!("{name}: downstream {downstream} was written, and {} is the end", one.end);
             out.push(Violation { invariant: "committed", what });
         }
         let there: BTreeMap<u64, i64> = evidence

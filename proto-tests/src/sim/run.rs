@@ -4,8 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
+use heliograph::batch::Oversize;
 use heliograph::client::{Clock, Cluster, ClusterSettings, FrameBudget};
-use heliograph::flow::{ExistingRecords, FlowSettings, FlowStatus, GapPolicy, Reset};
+use heliograph::flow::{
+    ExistingRecords, FlowSettings, FlowStatus, GapPolicy, PartitionState, Probe, Recreate, Reset,
+    Truncation, Workers,
+};
 use heliograph::mirror::{FlowEnd, InternalTopic, MirrorFlow, MirrorSettings, TopicRules};
 use heliograph::model::{ClusterAlias, FlowId, TopicName};
 use heliograph::policy::{
@@ -163,8 +167,11 @@ impl Run {
     /// One life of the mirror. `false` if it was the last.
     fn incarnation(&mut self) -> bool {
         self.evidence.halts.clear();
-        let runtime =
-            Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
         let end = runtime.block_on(self.live());
         self.world.source.detach();
         self.target.detach();
@@ -185,7 +192,7 @@ impl Run {
     async fn live(&mut self) -> End {
         self.world.source.attach();
         self.target.attach();
-        let (clock, tracker) = (Clock::start(), TaskTracker::new());
+        let (clock, tracker) = (Clock::seeded(self.seed), TaskTracker::new());
         let (shutdown, end) = (CancellationToken::new(), CancellationToken::new());
         let budget = FrameBudget::new(BUDGET);
         let cluster = |alias: &str, fake: &FakeCluster| {
@@ -200,10 +207,15 @@ impl Run {
             Cluster::new(settings, clock, &tracker, end.clone())
         };
         let (source, target) = (cluster("a", &self.world.source), cluster("b", &self.target));
-        let flow = MirrorFlow::new(self.settings(), (&source, &target), &budget, &tracker);
-        let status = flow.status();
+        let flow = MirrorFlow::new(
+            self.settings(),
+            (&source, &target),
+            &budget,
+            (&Workers::here(), &tracker),
+        );
+        let (status, probe) = (flow.status(), flow.probe());
         let running = Handle::current().spawn(flow.run(shutdown.clone()));
-        let mut mirror = Mirror { running, shutdown, budget, status };
+        let mut mirror = Mirror { running, shutdown, budget, status, probe };
         let ended = self.drive(&mut mirror).await;
         if !matches!(ended, End::Killed(_)) {
             end.cancel();
@@ -258,6 +270,11 @@ impl Run {
             return End::Over;
         }
         self.evidence.halted = mirror.status.borrow().halted;
+        let shown = mirror.probe.partitions().await;
+        let halted = shown.iter().filter(|one| one.state == PartitionState::Halted);
+        self.evidence.shown_halted = halted
+            .map(|one| (one.source.topic.as_str().to_owned(), one.source.partition))
+            .collect();
         self.drain(mirror, true).await;
         End::Over
     }
@@ -321,10 +338,15 @@ impl Run {
                 shards: 1,
                 reset: Reset::Earliest,
                 gap_policy: GapPolicy::Record,
+                recreate: Recreate::Restart,
+                truncation: Truncation::Halt,
+                oversize: Oversize::Refuse,
                 existing_records: ExistingRecords::Halt,
                 fetch_wait: self.script.fetch_wait,
                 fetch_bytes_max,
                 partition_bytes_max,
+                fetch_grows: self.script.fetch_grows,
+                bytes_per_second_max: self.script.bytes_per_second_max,
                 commit_interval: Duration::from_secs(3),
                 offsets_topic: TopicName::new(OFFSETS),
                 positions_topic: TopicName::new(POSITIONS),
@@ -498,8 +520,8 @@ impl Run {
         let place = (topic.to_owned(), partition);
         match line.message.as_str() {
             "source records are gone before they were copied" => {
-                let Some((from, to)) = line.field("missing").split_once("..") else { return };
-                let (Ok(from), Ok(to)) = (from.parse(), to.parse()) else { return };
+                let (first, end) = (line.field("first").parse(), line.field("end").parse());
+                let (Ok(from), Ok(to)) = (first, end) else { return };
                 let generation = self.world.generation(&place.0);
                 self.evidence.gaps.push(Gap { place, generation, range: (from, to) });
             }
@@ -585,6 +607,7 @@ struct Mirror {
     shutdown: CancellationToken,
     budget: FrameBudget,
     status: watch::Receiver<FlowStatus>,
+    probe: Probe,
 }
 
 /// The positions in what was written to the two topics that hold them. Read by this module's own
@@ -593,9 +616,8 @@ fn positions(state: &State, ids: &BTreeMap<String, Vec<[u8; 16]>>) -> Vec<Commit
     let mut out = Vec::new();
     for mark in &state.marks {
         for record in batch::records(&mark.batch).unwrap_or_default() {
-            let parse = |bytes: Option<&Vec<u8>>| -> Option<Value> {
-                serde_json::from_slice(bytes?).ok()
-            };
+            let parse =
+                |bytes: Option<&Vec<u8>>| -> Option<Value> { serde_json::from_slice(bytes?).ok() };
             let (Some(key), Some(value)) =
                 (parse(record.key.as_ref()), parse(record.value.as_ref()))
             else {

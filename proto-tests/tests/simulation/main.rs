@@ -37,7 +37,9 @@ impl Watchdog {
                     return;
                 }
             }
-            eprintln!("seed {seed}: [alive] it is busy without end; SIM_SEED={seed} shows it again");
+            eprintln!(
+                "seed {seed}: [alive] it is busy without end; SIM_SEED={seed} shows it again"
+            );
             std::process::exit(101);
         });
         Self(done)
