@@ -172,9 +172,13 @@ impl Run {
             .start_paused(true)
             .build()
             .expect("a runtime");
-        let end = runtime.block_on(self.live());
-        self.world.source.detach();
-        self.target.detach();
+        let end = runtime.block_on(async {
+            let end = self.live().await;
+            // The clock that stands still here is the runtime's.
+            self.world.source.detach();
+            self.target.detach();
+            end
+        });
         drop(runtime);
         let away = match end {
             End::Killed(away) | End::Drained(away) if self.broken.is_none() => away,

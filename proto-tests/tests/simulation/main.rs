@@ -6,6 +6,8 @@
 //! * `SIM_SEEDS=10000 cargo test -p proto-tests --test simulation -- many_seeds --nocapture` runs
 //!   many; `SIM_FROM` says from which on.
 
+mod controls;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +15,7 @@ use std::time::{Duration, Instant};
 use proto_tests::sim::{Options, Outcome, judge, run};
 
 /// Seeds that every run of the tests goes through.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 300;
 
 /// A seed takes some hundredths of a second.
 const SEED_SECONDS_MAX: u64 = 30;
@@ -113,4 +115,13 @@ fn many_seeds() {
     println!("{seeds} seeds, {requests} requests, {:.1?}", begun.elapsed());
     let shown: Vec<_> = failed.iter().take(20).cloned().collect();
     assert!(failed.is_empty(), "{} of {seeds} seeds failed\n{}", failed.len(), shown.join("\n"));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    for seed in 1..=25 {
+        let (first, second) = (run(seed, &Options::default()), run(seed, &Options::default()));
+        assert_eq!(first.requests, second.requests, "seed {seed}");
+        assert_eq!(first.fingerprint, second.fingerprint, "seed {seed}");
+    }
 }
