@@ -123,9 +123,7 @@ impl Planner {
                 tracing::warn!(%flow, partition = %pair.source, copied = %anchor.start.upstream,
                     from = %ends.source.start,
                     "source topic was made anew under its name; copying the new one from its start");
-                // The target partition is the same, and knows our producer by its sequences.
-                let Start { identity, sequence, .. } = anchor.start;
-                Start { identity, sequence, ..fresh(ends.source.start) }
+                self.shutting_out(anchor.start.identity, fresh(ends.source.start))
             }
             (Some(anchor), _) if anchor.target_id != pair.target_id => {
                 tracing::warn!(%flow, partition = %pair.target, acknowledged = %anchor.start.downstream,
@@ -169,6 +167,17 @@ impl Planner {
         self.within_source(pair, start, ends, occasion)
     }
 
+    /// `start`, where what comes next is not what was to come next under `before`.
+    ///
+    /// A request that was given up, or left behind by a killed process, may still land. As long
+    /// as the same records are sent again, the leader knows them by their sequences; other records
+    /// under the same sequences it would take for those, and acknowledge them unseen. The next
+    /// epoch shuts the old one out instead.
+    fn shutting_out(&self, before: ProducerIdentity, start: Start) -> Start {
+        let identity = before.next_epoch().unwrap_or(self.identity);
+        Start { identity, sequence: Sequence::ZERO, ..start }
+    }
+
     /// Makes sure that the start lies in the source's log.
     fn within_source(
         &self,
@@ -194,6 +203,7 @@ impl Planner {
                 "source was cut off below what was copied; copying what it has now");
             start.upstream = end;
             start.epoch = LeaderEpoch::UNKNOWN;
+            start = self.shutting_out(start.identity, start);
         }
         let mut gap = None;
         if start.upstream < ends.source.start {
@@ -203,6 +213,7 @@ impl Planner {
             }
             gap = Some(Gap { range: missing, reason: GapReason::Lost });
             start.upstream = ends.source.start;
+            start = self.shutting_out(start.identity, start);
         }
         if let Occasion::Doubt { new_identity: true, .. } = occasion {
             start.identity = self.identity;

@@ -206,7 +206,7 @@ impl Supervisor {
             settings: Arc::clone(&settings),
             target: target.clone(),
             book: Arc::clone(&book),
-            places: tokio::sync::Mutex::default(),
+            writing: tokio::sync::Mutex::default(),
         });
         tracing::debug!(flow = %settings.id, producer = %identity, anchors = progress.anchors.len(),
             connect_offsets = progress.connect.len(), "progress read");
@@ -511,7 +511,7 @@ impl Supervisor {
     async fn carry_out(&mut self, decisions: Vec<(Pair, Decision)>, occasion: Occasion) {
         let flow = self.settings.id.clone();
         let now = self.source.clock().now();
-        let mut anchors = BTreeMap::new();
+        let (mut anchors, mut reset) = (BTreeMap::new(), BTreeMap::new());
         let mut starting = Vec::new();
         for (pair, decision) in decisions {
             let Some(known) = self.known.get_mut(&pair.source) else { continue };
@@ -519,6 +519,10 @@ impl Supervisor {
                 Decision::Start(start, gap) => {
                     let anchor =
                         Anchor { start, source_id: pair.source_id, target_id: pair.target_id };
+                    if self.progress.is_behind(&pair.source, &anchor) {
+                        reset.insert(pair.source.clone(), start.upstream);
+                    }
+                    self.book.open(&pair.source, (pair.source_id, pair.target_id));
                     anchors.insert(pair.source.clone(), anchor);
                     starting.push((pair, start, gap));
                 }
@@ -536,35 +540,19 @@ impl Supervisor {
                 }
             }
         }
-        // Where a position went back (a topic made anew, a source cut off), MM2's own record of it
-        // is set back first: an anchor alone would be taken for older than it.
-        let set_back: BTreeMap<TopicPartition, Option<Offset>> = anchors
-            .iter()
-            .filter(|(source, anchor)| {
-                let last = self.book.committed(source);
-                let last = last.max(self.progress.connect.get(source).copied());
-                last.is_some_and(|last| last.advance(1) > anchor.start.upstream)
-            })
-            .map(|(source, anchor)| {
-                let last = anchor.start.upstream.advance(-1);
-                (source.clone(), (last >= Offset::ZERO).then_some(last))
-            })
-            .collect();
         // Before the first batch goes out under an anchor, the anchor is on the target.
         let mut backoff = Backoff::new(4);
-        while let Err(error) = self.write_positions(&set_back, &anchors).await {
+        while let Err(error) = self.committer.write_now(&anchors, &reset).await {
             if backoff.failures() == 0 {
                 tracing::warn!(%flow, %error, "positions are not written; copying waits for it");
             }
             tokio::time::sleep(backoff.fail()).await;
         }
-        self.progress.anchors.extend(anchors);
-        for (source, last) in set_back {
-            match last {
-                Some(last) => drop(self.progress.connect.insert(source, last)),
-                None => drop(self.progress.connect.remove(&source)),
-            }
+        for source in anchors.keys() {
+            // From here on the anchor says where it stands.
+            self.progress.connect.remove(source);
         }
+        self.progress.anchors.extend(anchors);
         let mut begun: BTreeMap<(TopicName, TopicName), usize> = BTreeMap::new();
         for (pair, start, gap) in starting {
             let topics = (pair.source.topic.clone(), pair.target.topic.clone());
@@ -574,15 +562,6 @@ impl Supervisor {
         for ((topic, target), partitions) in begun {
             tracing::info!(%flow, %topic, %target, partitions, "copying");
         }
-    }
-
-    async fn write_positions(
-        &self,
-        set_back: &BTreeMap<TopicPartition, Option<Offset>>,
-        anchors: &BTreeMap<TopicPartition, Anchor>,
-    ) -> Result<(), LogError> {
-        self.committer.set_back(set_back).await?;
-        self.committer.write_now(anchors).await
     }
 
     async fn begin(&mut self, pair: Pair, start: Start, gap: Option<Gap>) {
@@ -603,7 +582,6 @@ impl Supervisor {
         known.state = Standing::Copying;
         known.later = LATER_FIRST;
         known.why = None;
-        self.book.open(&pair.source, pair.source_id, pair.target_id);
         tracing::debug!(flow = %self.settings.id, partition = %pair.source, target = %pair.target,
             from = %start.upstream, to = %start.downstream, "copying partition");
         let Pair { source, target, source_id, target_id } = pair;
