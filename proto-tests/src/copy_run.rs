@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use heliograph::batch::{BatchBuilder, Codec, HEADER_BYTES, OutBatch, RawBatch};
+use heliograph::batch::{BatchBuilder, Codec, HEADER_BYTES, OutBatch, Oversize, RawBatch};
 use heliograph::copy::{Copier, Effect, HaltReason, Outcome, Start, Terms, WINDOW_BATCHES_MAX};
 use heliograph::model::{
     AbortedTransaction, LeaderEpoch, Offset, ProducerIdentity, Sequence, Timestamp,
@@ -375,7 +375,12 @@ fn run_against(
         identity: ProducerIdentity { id: 77, epoch: 2 },
         sequence,
     };
-    let terms = Terms { read_committed: true, batch_bytes_max: 1 << 20, verify: false };
+    let terms = Terms {
+        read_committed: true,
+        batch_bytes_max: 1 << 20,
+        verify: false,
+        oversize: Oversize::Refuse,
+    };
     let mut run = Run {
         source: Source::new(pieces),
         target,
@@ -536,6 +541,7 @@ impl Run {
                 Effect::Doubt(doubt) => return Err(format!("in doubt: {doubt:?}")),
                 Effect::Passed(gap) => return Err(format!("lost {gap:?}")),
                 Effect::Halted
+                | Effect::Stored(_)
                 | Effect::FindSourceLeader
                 | Effect::FindTargetLeader
                 | Effect::Pause(_) => {}

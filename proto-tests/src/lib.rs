@@ -6,8 +6,12 @@
 //! | a partition's log with a broker's rules for idempotent producers | [`oracle`] |
 //! | a copier driven by a list of steps against that log | [`copy_run`] |
 //! | the bodies of the fuzz targets | [`targets`] |
+//! | a Kafka cluster in memory, with a real broker's rules and faults on demand | [`broker`] |
+//! | whole flows under seeded faults, and their judge | [`sim`] |
 
+pub mod broker;
 pub mod copy_run;
 pub mod golden;
 pub mod oracle;
+pub mod sim;
 pub mod targets;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use heliograph::batch::{
-    AbortedIndex, BatchHeader, Entry, HEADER_BYTES, RawBatch, RebuildError, Shallow, Terms,
-    control_type, disposition, is_whole, rebuild, restamp, verify,
+    AbortedIndex, BatchHeader, Entry, HEADER_BYTES, Oversize, RawBatch, RebuildError, Shallow,
+    Terms, control_type, disposition, is_whole, rebuild, restamp, verify,
 };
 use heliograph::model::{AbortedTransaction, Moment, Offset, ProducerIdentity, Sequence};
 use heliograph::wire::message::{decode, split_header};
@@ -15,7 +15,8 @@ use heliograph::wire::{
 };
 use kafka_protocol::messages::{
     CreatePartitionsResponse, CreateTopicsResponse, DescribeConfigsResponse,
-    InitProducerIdResponse, ListOffsetsResponse, MetadataResponse, OffsetForLeaderEpochResponse,
+    DescribeProducersResponse, InitProducerIdResponse, ListOffsetsResponse, MetadataResponse,
+    OffsetForLeaderEpochResponse,
 };
 
 use crate::copy_run::{self, Piece, Step, seal};
@@ -38,7 +39,7 @@ pub const TARGETS: &[Target] = &[
 ];
 
 /// The answers that go through `kafka-protocol`.
-pub const MESSAGES: [Api; 7] = [
+pub const MESSAGES: [Api; 8] = [
     Api::ListOffsets,
     Api::Metadata,
     Api::CreateTopics,
@@ -46,6 +47,7 @@ pub const MESSAGES: [Api; 7] = [
     Api::OffsetForLeaderEpoch,
     Api::DescribeConfigs,
     Api::CreatePartitions,
+    Api::DescribeProducers,
 ];
 
 /// Takes bytes from the front; zeros once there are none.
@@ -223,6 +225,7 @@ pub fn reads(api: Api, version: i16, body: &Bytes) -> bool {
         }
         Api::DescribeConfigs => decode::<DescribeConfigsResponse>(api, version, body).is_ok(),
         Api::CreatePartitions => decode::<CreatePartitionsResponse>(api, version, body).is_ok(),
+        Api::DescribeProducers => decode::<DescribeProducersResponse>(api, version, body).is_ok(),
         Api::Fetch => fetch::decode(version, body).is_ok(),
         Api::Produce => decode_produce(version, body).is_ok(),
         Api::ApiVersions => Handshake::new("golden").0.on_answer(body).is_ok(),
@@ -340,7 +343,7 @@ pub fn rebuild_equivalence(data: &[u8]) {
     let Some(batch) = as_batch(feed.0, false) else { return };
     let position = Offset(batch.header().base_offset.0.saturating_add(skip));
     let source = records(&batch);
-    let built = rebuild(&batch, position, limit);
+    let built = rebuild(&batch, position, limit, Oversize::Refuse);
     let Ok(source) = source else {
         assert!(matches!(built, Err(RebuildError::Records(_))), "unreadable records are refused");
         return;
@@ -348,7 +351,7 @@ pub fn rebuild_equivalence(data: &[u8]) {
     let wanted: Vec<Record> =
         source.iter().filter(|record| record.offset >= position.0).map(Record::content).collect();
     let pieces = match built {
-        Ok(pieces) => pieces,
+        Ok(built) => built.pieces,
         Err(RebuildError::RecordTooLarge { bytes, max, .. }) => {
             assert!(bytes > max && max == limit);
             return;

@@ -4,8 +4,8 @@
 
 use bytes::Bytes;
 use heliograph::batch::{
-    AbortedIndex, Batches, ControlType, Disposition, Entry, HEADER_BYTES, RawBatch, RebuildReason,
-    Shallow, Terms, control_type, disposition, is_whole, rebuild, restamp, verify,
+    AbortedIndex, Batches, ControlType, Disposition, Entry, HEADER_BYTES, Oversize, RawBatch,
+    RebuildReason, Shallow, Terms, control_type, disposition, is_whole, rebuild, restamp, verify,
 };
 use heliograph::model::{AbortedTransaction, GapReason, Offset, ProducerIdentity, Sequence};
 use proto_tests::golden::{self, Record, RecordSet, hex, record_set, record_sets, records};
@@ -397,8 +397,9 @@ fn a_rebuilt_batch_keeps_keys_values_headers_and_times() {
         let expected = expected_records(&json);
         let contents: Vec<Record> = expected.iter().map(Record::content).collect();
         for limit in [1 << 20, 400] {
-            let pieces = match rebuild(&batch, batch.header().base_offset, limit) {
-                Ok(pieces) => pieces,
+            let first = batch.header().base_offset;
+            let pieces = match rebuild(&batch, first, limit, Oversize::Refuse) {
+                Ok(built) => built.pieces,
                 Err(error) => {
                     assert!(limit == 400 && error.to_string().contains("takes 400"), "{name}");
                     continue;
@@ -438,7 +439,7 @@ fn a_rebuilt_batch_keeps_keys_values_headers_and_times() {
 fn a_rebuild_from_the_middle_begins_with_the_wanted_record() {
     let set = record_set("fetch-v4-mid-batch");
     let (batch, json) = &batches(&set)[0];
-    let pieces = rebuild(batch, Offset(7), 1 << 20).unwrap();
+    let pieces = rebuild(batch, Offset(7), 1 << 20, Oversize::Refuse).unwrap().pieces;
 
     let found: Vec<Record> = pieces.iter().flat_map(|p| records(&p.batch).unwrap()).collect();
     assert_eq!(found, expected_records(json)[7..]);

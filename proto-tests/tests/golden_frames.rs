@@ -13,9 +13,10 @@ use heliograph::wire::{
     decode_produce, fetch, frame_length,
 };
 use kafka_protocol::messages::{
-    CreatePartitionsResponse, CreateTopicsResponse, DescribeConfigsResponse, FetchRequest,
-    FetchResponse, InitProducerIdResponse, ListOffsetsResponse, MetadataResponse,
-    OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
+    CreatePartitionsResponse, CreateTopicsResponse, DescribeConfigsResponse,
+    DescribeProducersResponse, FetchRequest, FetchResponse, InitProducerIdResponse,
+    ListOffsetsResponse, MetadataResponse, OffsetForLeaderEpochResponse, ProduceRequest,
+    ProduceResponse,
 };
 use kafka_protocol::protocol::{Decodable, Encodable};
 use peak_alloc::PeakAlloc;
@@ -77,9 +78,9 @@ fn versions(mut handshake: Handshake, body: &[u8]) -> Versions {
 #[test]
 fn a_handshake_with_each_broker_chooses_the_versions_both_sides_speak() {
     let expected = [
-        ("2.8.2-broker", [9, 12, 6, 11, 3, 7, 4, 4, 4, 3]),
-        ("3.9.2-broker", [11, 17, 9, 12, 4, 7, 5, 4, 4, 3]),
-        ("4.3.1-broker", [12, 17, 10, 13, 4, 7, 5, 4, 4, 3]),
+        ("2.8.2-broker", [9, 12, 6, 11, 3, 7, 4, 4, 4, 3, 0]),
+        ("3.9.2-broker", [11, 17, 9, 12, 4, 7, 5, 4, 4, 3, 0]),
+        ("4.3.1-broker", [12, 17, 10, 13, 4, 7, 5, 4, 4, 3, 0]),
     ];
     let apis = [
         Api::Produce,
@@ -92,6 +93,7 @@ fn a_handshake_with_each_broker_chooses_the_versions_both_sides_speak() {
         Api::OffsetForLeaderEpoch,
         Api::DescribeConfigs,
         Api::CreatePartitions,
+        Api::DescribeProducers,
     ];
     assert_eq!(apis.len(), Api::all().count());
     let nodes = golden::api_versions();
@@ -258,6 +260,7 @@ fn every_answer_that_the_codec_reads_it_writes_again_to_the_same_bytes() {
             }
             Api::DescribeConfigs => rewrites::<DescribeConfigsResponse>(api, version, &body),
             Api::CreatePartitions => rewrites::<CreatePartitionsResponse>(api, version, &body),
+            Api::DescribeProducers => rewrites::<DescribeProducersResponse>(api, version, &body),
             Api::Fetch | Api::Produce | Api::ApiVersions => continue,
         };
         assert_eq!(again, body, "{name}");

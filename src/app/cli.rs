@@ -25,6 +25,9 @@ struct Cli {
     log_format: Format,
 }
 
+/// Rust's own exit code for a panic of the main thread.
+const PANICKED: i32 = 101;
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the flows of a properties file until SIGTERM or SIGINT.
@@ -41,9 +44,20 @@ enum Command {
     },
 }
 
+/// A panic in any task or thread ends the process: half a mirror that looks alive is worse than
+/// none, which whoever supervises the process starts again.
+fn die_of_panics() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        std::process::exit(PANICKED);
+    }));
+}
+
 /// Runs the program with its arguments and gives its exit code.
 #[must_use]
 pub fn main() -> ExitCode {
+    die_of_panics();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(message) => {

@@ -3,6 +3,7 @@
 mod cli;
 mod drain;
 mod meter;
+mod page;
 mod report;
 mod run;
 mod wiring;

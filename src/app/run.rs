@@ -9,10 +9,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::drain::Signals;
+use super::page::Sights;
 use super::report::{Exit, Failure};
-use super::{meter, wiring};
+use super::{meter, page, wiring};
 use crate::client::{Clock, Cluster, FrameBudget};
 use crate::config::{self, MirrorSettings, render_warnings};
+use crate::flow::Workers;
 use crate::mirror::{FlowEnd, MirrorFlow};
 use crate::model::{ClusterAlias, FlowId};
 
@@ -32,7 +34,8 @@ pub(super) fn run(file: &Path, only_targets: &[String]) -> Result<Exit, Failure>
     if !settings.warnings.is_empty() {
         eprintln!("{}", render_warnings(&shown, &settings.warnings).trim_end());
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    // The control plane is in no hurry; shards have threads of their own.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::running(format!("no runtime: {error}")))?;
@@ -49,7 +52,12 @@ async fn run_flows(settings: &MirrorSettings) -> Result<Exit, Failure> {
     let (shutdown, end) = (CancellationToken::new(), CancellationToken::new());
     tracker.spawn(signals.watch(shutdown.clone()));
     let memory = usize::try_from(settings.process.memory_bytes).unwrap_or(usize::MAX);
-    let budget = FrameBudget::new(memory);
+    let memory_max = usize::try_from(settings.process.memory_bytes_max).unwrap_or(usize::MAX);
+    let budget = FrameBudget::growing(memory, memory_max);
+    let page = match &settings.process.http_listen {
+        Some(address) => Some(page::listen(address).await?),
+        None => None,
+    };
     let clusters: BTreeMap<&ClusterAlias, Cluster> = settings
         .clusters
         .iter()
@@ -65,20 +73,35 @@ async fn run_flows(settings: &MirrorSettings) -> Result<Exit, Failure> {
         "heliograph started"
     );
 
-    let mut statuses = Vec::new();
+    let wired: Vec<_> = settings
+        .flows
+        .iter()
+        .filter(|flow| flow.enabled)
+        .map(|flow| wiring::flow(flow, &settings.process))
+        .collect();
+    let shards = wired.iter().map(|flow| flow.flow.shards).max().unwrap_or(0);
+    let workers = Workers::start(shards, &end)
+        .map_err(|error| Failure::running(format!("threads cannot be started: {error}")))?;
+
+    let (mut statuses, mut probes) = (Vec::new(), Vec::new());
     let mut flows: JoinSet<(FlowId, FlowEnd)> = JoinSet::new();
-    for flow in settings.flows.iter().filter(|flow| flow.enabled) {
-        let ends = (clusters.get(&flow.id.source), clusters.get(&flow.id.target));
+    for flow in wired {
+        let id = flow.flow.id.clone();
+        let ends = (clusters.get(&id.source), clusters.get(&id.target));
         let (Some(source), Some(target)) = ends else {
-            return Err(Failure::running(format!("{} names an unknown cluster", flow.id)));
+            return Err(Failure::running(format!("{id} names an unknown cluster")));
         };
-        let wired = wiring::flow(flow, &settings.process);
-        let mirror = MirrorFlow::new(wired, (source, target), &budget, &tracker);
-        statuses.push((flow.id.clone(), mirror.status()));
-        let (id, shutdown) = (flow.id.clone(), shutdown.clone());
+        let mirror = MirrorFlow::new(flow, (source, target), &budget, (&workers, &tracker));
+        statuses.push((id.clone(), mirror.status()));
+        probes.push(mirror.probe());
+        let shutdown = shutdown.clone();
         flows.spawn(async move { (id, mirror.run(shutdown).await) });
     }
     tracker.spawn(meter::draw(statuses));
+    if let Some(listener) = page {
+        let sights = Sights { probes, budget: budget.clone(), clock };
+        tracker.spawn(sights.serve(listener, end.clone()));
+    }
     let mut exit = Exit::Done;
     while let Some(ended) = flows.join_next().await {
         match ended {
@@ -90,11 +113,7 @@ async fn run_flows(settings: &MirrorSettings) -> Result<Exit, Failure> {
                     exit = Exit::Failed;
                 }
             }
-            // A panic ends the process loudly.
-            Err(error) => std::panic::resume_unwind(match error.try_into_panic() {
-                Ok(panic) => panic,
-                Err(error) => Box::new(error.to_string()),
-            }),
+            Err(error) => return Err(Failure::running(format!("a flow was given up: {error}"))),
         }
     }
     end.cancel();

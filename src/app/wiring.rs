@@ -3,17 +3,19 @@
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use crate::client::{ClusterSettings, Endpoint};
+use crate::batch::Oversize;
+use crate::client::{ClusterSettings, Dialer, Endpoint};
 use crate::config;
-use crate::flow::{ExistingRecords, FlowSettings, GapPolicy, Reset};
+use crate::flow::{ExistingRecords, FlowSettings, GapPolicy, Recreate, Reset, Truncation};
 use crate::mirror::{InternalTopic, MirrorSettings, TopicRules};
 use crate::mm2;
 use crate::model::TopicName;
 
-/// Shards of a flow when the file sets no bound (`tasks.max`).
+/// Shards of a flow, at most; `tasks.max` lowers it.
 ///
-/// One shard fills a core with raw copying at a gigabyte a second; more than four help nobody
-/// that two do not help.
+/// A shard is a thread that moves a gigabyte a second or more. Half of the cores have one: with
+/// fewer partitions each, more shards send more and smaller requests, and the other half is for
+/// whoever else lives on the machine.
 const SHARDS_MAX: usize = 4;
 
 /// Bytes of one fetch answer, if the file does not say otherwise: small enough to stay in the
@@ -36,6 +38,7 @@ pub(super) fn cluster(settings: &config::ClusterSettings) -> ClusterSettings {
         client_id: settings.client_id.clone().unwrap_or_else(|| "heliograph".to_owned()),
         request_timeout: settings.request_timeout,
         connect_timeout: settings.connection_setup_timeout.first,
+        dialer: Dialer::Tcp,
     }
 }
 
@@ -47,7 +50,7 @@ pub(super) fn flow(
     let source = &settings.id.source;
     let positions =
         TopicName::new(format!("mm2-heliograph-positions.{}.internal", source.as_str()));
-    let cores = available_parallelism().map_or(1, usize::from).min(SHARDS_MAX);
+    let half = available_parallelism().map_or(1, |cores| cores.get().div_ceil(2)).min(SHARDS_MAX);
     let tasks_max = settings.tasks_max.map_or(usize::MAX, |max| max as usize);
     let memory = usize::try_from(process.memory_bytes).unwrap_or(usize::MAX);
     // A quarter of the budget: one answer is read while others are on their way out.
@@ -61,7 +64,7 @@ pub(super) fn flow(
             id: settings.id.clone(),
             read_committed: settings.isolation == config::Isolation::ReadCommitted,
             verify: process.verify_crc == config::VerifyCrc::Always,
-            shards: cores.min(tasks_max).max(1),
+            shards: half.min(tasks_max).max(1),
             reset: match settings.auto_offset_reset {
                 config::OffsetReset::Earliest => Reset::Earliest,
                 config::OffsetReset::Latest => Reset::Latest,
@@ -71,6 +74,18 @@ pub(super) fn flow(
                 config::GapPolicy::Record => GapPolicy::Record,
                 config::GapPolicy::Halt => GapPolicy::Halt,
             },
+            recreate: match settings.recreate_policy {
+                config::RecreatePolicy::Restart => Recreate::Restart,
+                config::RecreatePolicy::Halt => Recreate::Halt,
+            },
+            truncation: match settings.truncation_policy {
+                config::TruncationPolicy::Halt => Truncation::Halt,
+                config::TruncationPolicy::Record => Truncation::Record,
+            },
+            oversize: match settings.oversize_policy {
+                config::OversizePolicy::Halt => Oversize::Refuse,
+                config::OversizePolicy::Skip => Oversize::Skip,
+            },
             existing_records: match settings.existing_records_policy {
                 config::ExistingRecordsPolicy::Halt => ExistingRecords::Halt,
                 config::ExistingRecordsPolicy::Append => ExistingRecords::Append,
@@ -78,6 +93,9 @@ pub(super) fn flow(
             fetch_wait: settings.fetch_max_wait,
             fetch_bytes_max: fetch_bytes,
             partition_bytes_max: partition_bytes.min(fetch_bytes),
+            fetch_grows: settings.fetch_max_bytes.is_none()
+                && settings.max_partition_fetch_bytes.is_none(),
+            bytes_per_second_max: settings.bytes_per_second_max,
             commit_interval: settings.offset_flush_interval,
             offsets_topic: storage.topic.clone(),
             positions_topic: positions.clone(),

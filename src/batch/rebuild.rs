@@ -39,6 +39,25 @@ pub enum RebuildError {
     },
 }
 
+/// What to do about a record that no batch of the target's can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Oversize {
+    /// Nothing of the batch is copied.
+    Refuse,
+    /// It is left out, and said to be.
+    Skip,
+}
+
+/// What became of a source batch.
+#[derive(Clone, Debug, Default)]
+pub struct Rebuilt {
+    /// Its records, in order.
+    pub pieces: Vec<Piece>,
+    /// Upstream offsets of records that were left out, in order, each up to where the next
+    /// record begins.
+    pub skipped: Vec<OffsetRange>,
+}
+
 /// A record's place in the unpacked batch, kept while the batch is divided.
 struct Kept<'a> {
     offset: Offset,
@@ -49,6 +68,8 @@ struct Kept<'a> {
 /// Writes the records of `batch` from `position` on anew, in the codec they had, as batches of
 /// at most `batch_bytes_max` bytes. No piece if no record is left.
 ///
+/// What a record larger than that means, `oversize` says.
+///
 /// The checksum is verified first: writing anew seals whatever was there.
 ///
 /// # Errors
@@ -58,7 +79,8 @@ pub fn rebuild(
     batch: &RawBatch,
     position: Offset,
     batch_bytes_max: usize,
-) -> Result<Vec<Piece>, RebuildError> {
+    oversize: Oversize,
+) -> Result<Rebuilt, RebuildError> {
     let mut kept = Vec::new();
     let bytes = unpacked(batch)?;
     for_each_unpacked(batch, &bytes, |record| {
@@ -71,18 +93,19 @@ pub fn rebuild(
         }
     })?;
     let codec = batch.header().attributes.codec().ok_or(RecordError::UnknownCodec)?;
-    let mut pieces = Vec::new();
-    divide(&kept, codec, batch_bytes_max, batch.header().next_offset(), &mut pieces)?;
-    Ok(pieces)
+    let mut out = Rebuilt::default();
+    let limits = (batch_bytes_max, oversize);
+    divide(&kept, codec, limits, batch.header().next_offset(), &mut out)?;
+    Ok(out)
 }
 
 /// One batch if it fits, else two halves.
 fn divide(
     records: &[Kept<'_>],
     codec: Codec,
-    batch_bytes_max: usize,
+    (batch_bytes_max, oversize): (usize, Oversize),
     next_offset: Offset,
-    out: &mut Vec<Piece>,
+    out: &mut Rebuilt,
 ) -> Result<(), RebuildError> {
     let Some(first) = records.first() else { return Ok(()) };
     let mut builder = BatchBuilder::new(codec);
@@ -92,16 +115,20 @@ fn divide(
     let batch = builder.finish(first.offset)?;
     let bytes = HEADER_BYTES + batch.body().len();
     if bytes <= batch_bytes_max {
-        out.push(Piece { batch, upstream: OffsetRange::new(first.offset, next_offset) });
+        out.pieces.push(Piece { batch, upstream: OffsetRange::new(first.offset, next_offset) });
         return Ok(());
     }
     if records.len() == 1 {
         let offset = first.offset;
+        if oversize == Oversize::Skip {
+            out.skipped.push(OffsetRange::new(offset, next_offset));
+            return Ok(());
+        }
         return Err(RebuildError::RecordTooLarge { offset, bytes, max: batch_bytes_max });
     }
     let (left, right) = records.split_at(records.len() / 2);
-    divide(left, codec, batch_bytes_max, right[0].offset, out)?;
-    divide(right, codec, batch_bytes_max, next_offset, out)
+    divide(left, codec, (batch_bytes_max, oversize), right[0].offset, out)?;
+    divide(right, codec, (batch_bytes_max, oversize), next_offset, out)
 }
 
 #[cfg(test)]
@@ -131,7 +158,8 @@ mod tests {
     #[test]
     fn a_batch_that_starts_before_the_position_keeps_the_records_from_there_on() {
         for codec in [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
-            let pieces = rebuild(&batch(codec, 5), Offset(53), 1 << 20).unwrap();
+            let batch = batch(codec, 5);
+            let pieces = rebuild(&batch, Offset(53), 1 << 20, Oversize::Refuse).unwrap().pieces;
 
             assert_eq!(pieces.len(), 1);
             assert_eq!(pieces[0].upstream, OffsetRange::new(Offset(53), Offset(55)));
@@ -143,7 +171,8 @@ mod tests {
 
     #[test]
     fn a_batch_that_is_too_large_becomes_several_and_no_record_is_lost() {
-        let pieces = rebuild(&batch(Codec::None, 100), Offset(0), 1500).unwrap();
+        let batch = batch(Codec::None, 100);
+        let pieces = rebuild(&batch, Offset(0), 1500, Oversize::Refuse).unwrap().pieces;
 
         assert!(pieces.iter().all(|piece| piece.batch.bytes().len() <= 1500));
         let offsets: Vec<i64> =
@@ -155,11 +184,26 @@ mod tests {
 
     #[test]
     fn a_record_that_is_too_large_alone_is_named() {
-        let error = rebuild(&batch(Codec::None, 3), Offset(0), 150).unwrap_err();
+        let error = rebuild(&batch(Codec::None, 3), Offset(0), 150, Oversize::Refuse).unwrap_err();
         assert!(
             matches!(error, RebuildError::RecordTooLarge { offset: Offset(50), .. }),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_record_that_is_too_large_is_left_out_where_policy_says_so() {
+        let mut builder = BatchBuilder::new(Codec::None);
+        for size in [10, 500, 20] {
+            builder.push(Timestamp(1), Some(b"key"), Some(&vec![7; size]));
+        }
+        let batch = builder.finish(Offset(50)).unwrap();
+        let built = rebuild(&batch, Offset(0), 200, Oversize::Skip).unwrap();
+
+        assert_eq!(built.skipped, [OffsetRange::new(Offset(51), Offset(52))]);
+        let upstream: Vec<_> = built.pieces.iter().map(|piece| piece.upstream).collect();
+        let range = |from, to| OffsetRange::new(Offset(from), Offset(to));
+        assert_eq!(upstream, [range(50, 51), range(52, 53)]);
     }
 
     #[test]
@@ -169,7 +213,7 @@ mod tests {
         *bytes.last_mut().unwrap() ^= 1;
         let damaged = RawBatch::new(bytes.into()).unwrap();
 
-        let error = rebuild(&damaged, Offset(0), 1 << 20).unwrap_err();
+        let error = rebuild(&damaged, Offset(0), 1 << 20, Oversize::Refuse).unwrap_err();
         assert!(matches!(error, RebuildError::Records(RecordError::Checksum)), "{error}");
     }
 }

@@ -109,6 +109,21 @@ fn read_record<'a>(rest: &mut &'a [u8], batch: &RawBatch) -> Option<RecordView<'
     record.is_empty().then_some(RecordView { offset, timestamp, key, value, headers, payload })
 }
 
+/// Time and payload of the next record, for one that only moves: what is inside is not looked at.
+pub(super) fn read_moved<'a>(
+    rest: &mut &'a [u8],
+    batch: &RawBatch,
+) -> Option<(Timestamp, &'a [u8])> {
+    let length = usize::try_from(read_varint(rest)?).ok()?;
+    let (mut record, after) = rest.split_at_checked(length)?;
+    *rest = after;
+    record = record.split_first()?.1; // attributes: unused in every version
+    let timestamp_delta = read_varint(&mut record)?;
+    let _offset_delta = read_varint(&mut record)?;
+    let timestamp = batch.header().base_timestamp.0.wrapping_add(timestamp_delta);
+    Some((Timestamp(timestamp), record))
+}
+
 /// Shows every record of `batch` in order, after verifying its checksum.
 ///
 /// # Errors
@@ -153,7 +168,8 @@ pub(super) fn for_each_unpacked<'a>(
 #[derive(Debug)]
 pub struct BatchBuilder {
     codec: Codec,
-    records: Vec<u8>,
+    /// Room for the header, then the records.
+    bytes: Vec<u8>,
     count: i32,
     next_delta: i32,
     first: Timestamp,
@@ -167,7 +183,7 @@ impl BatchBuilder {
     pub fn new(codec: Codec) -> Self {
         Self {
             codec,
-            records: Vec::new(),
+            bytes: vec![0; HEADER_BYTES],
             count: 0,
             next_delta: 0,
             first: Timestamp(-1),
@@ -223,9 +239,9 @@ impl BatchBuilder {
         write_varint(&mut self.scratch, timestamp.0.wrapping_sub(self.first.0));
         write_varint(&mut self.scratch, i64::from(delta));
         let length = self.scratch.len() + payload.len();
-        write_varint(&mut self.records, i64::try_from(length).unwrap_or(i64::MAX));
-        self.records.extend_from_slice(&self.scratch);
-        self.records.extend_from_slice(payload);
+        write_varint(&mut self.bytes, i64::try_from(length).unwrap_or(i64::MAX));
+        self.bytes.extend_from_slice(&self.scratch);
+        self.bytes.extend_from_slice(payload);
         self.count += 1;
         self.next_delta = delta.saturating_add(1);
     }
@@ -233,6 +249,11 @@ impl BatchBuilder {
     /// First offset, counted from the batch's first, that the next record may have.
     pub(super) fn next_delta(&self) -> i32 {
         self.next_delta
+    }
+
+    /// Makes room for so many bytes of records to come.
+    pub(super) fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
     }
 
     /// Records so far.
@@ -252,13 +273,16 @@ impl BatchBuilder {
     /// If there is no record.
     pub fn finish(self, base_offset: Offset) -> Result<RawBatch, RecordError> {
         assert!(self.count > 0, "a batch has records");
-        let body = match self.codec {
-            Codec::None => self.records,
-            codec => pack(codec, &self.records)?,
-        };
-        let mut bytes = vec![0; HEADER_BYTES];
-        let length = HEADER_BYTES - LENGTH_OVERHEAD + body.len();
-        let length = i32::try_from(length).map_err(|_| RecordError::Trailing(body.len()))?;
+        let mut bytes = self.bytes;
+        if self.codec != Codec::None {
+            let packed = pack(self.codec, &bytes[HEADER_BYTES..])?;
+            bytes.truncate(HEADER_BYTES);
+            bytes.extend_from_slice(&packed);
+            bytes.shrink_to_fit();
+        }
+        let body_bytes = bytes.len() - HEADER_BYTES;
+        let length = HEADER_BYTES - LENGTH_OVERHEAD + body_bytes;
+        let length = i32::try_from(length).map_err(|_| RecordError::Trailing(body_bytes))?;
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
         put(0, &base_offset.0.to_be_bytes());
         put(at::LENGTH, &length.to_be_bytes());
@@ -272,7 +296,6 @@ impl BatchBuilder {
         put(at::PRODUCER_EPOCH, &(-1_i16).to_be_bytes());
         put(at::BASE_SEQUENCE, &(-1_i32).to_be_bytes());
         put(at::COUNT, &self.count.to_be_bytes());
-        bytes.extend_from_slice(&body);
         let crc = crc32c::crc32c(&bytes[at::ATTRIBUTES..]);
         bytes[at::CRC..at::ATTRIBUTES].copy_from_slice(&crc.to_be_bytes());
         Ok(RawBatch::new(Bytes::from(bytes))?)

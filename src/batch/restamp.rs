@@ -21,6 +21,13 @@ impl OutBatch {
     pub fn total_bytes(&self) -> usize {
         HEADER_BYTES + self.body.len()
     }
+
+    /// The largest time of its records, as their producer or broker wrote it.
+    #[must_use]
+    pub fn max_timestamp(&self) -> Timestamp {
+        let bytes = self.header[at::MAX_TIMESTAMP..at::PRODUCER_ID].try_into();
+        Timestamp(i64::from_be_bytes(bytes.expect("eight bytes")))
+    }
 }
 
 /// Writes a new header for `batch` so that a target broker accepts it from our producer.

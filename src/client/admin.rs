@@ -1,6 +1,7 @@
 //! The admin calls we need, with partial results.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
@@ -9,12 +10,15 @@ use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::{
     BrokerId, CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest,
-    InitProducerIdRequest, ListOffsetsRequest, ListOffsetsResponse, TopicName as WireName,
+    DescribeProducersRequest, InitProducerIdRequest, ListOffsetsRequest, ListOffsetsResponse,
+    TopicName as WireName, describe_producers_request,
 };
 use kafka_protocol::protocol::StrBytes;
 
 use super::cluster::{Cluster, RequestCause, RequestError, Route};
-use crate::model::{LeaderEpoch, NodeId, Offset, ProducerIdentity, TopicName, TopicPartition};
+use crate::model::{
+    LeaderEpoch, NodeId, Offset, ProducerIdentity, Timestamp, TopicName, TopicPartition,
+};
 use crate::wire::{Api, ErrorCode};
 
 /// `ListOffsets` timestamp for the end of the log.
@@ -101,6 +105,26 @@ pub struct ListedOffset {
     pub offset: Offset,
     /// The leader epoch at that offset, if told.
     pub epoch: LeaderEpoch,
+}
+
+/// A transaction that is neither committed nor aborted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenTransaction {
+    /// Its producer.
+    pub id: i64,
+    /// The producer's epoch.
+    pub epoch: i32,
+    /// Offset of its first record in the partition.
+    pub first: Offset,
+    /// Wall time of its producer's last record.
+    pub idle_since: Timestamp,
+}
+
+impl fmt::Display for OpenTransaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, epoch, first, idle_since } = self;
+        write!(f, "producer {id} epoch {epoch} from offset {first}, last record at {idle_since} ms")
+    }
 }
 
 /// First and end offset of a partition.
@@ -321,6 +345,33 @@ impl Cluster {
             }
         }
         found
+    }
+
+    /// The transactions that are open in a partition, as its leader knows them (brokers from 2.8
+    /// on; needs READ on the topic).
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError`]; without a leader, [`RequestCause::Refused`].
+    pub async fn open_transactions(
+        &self,
+        partition: &TopicPartition,
+    ) -> Result<Vec<OpenTransaction>, RequestError> {
+        let leader = self.view().leader(&partition.topic, partition.partition);
+        let route = leader.map_or(Route::Any, |leader| Route::Node(leader.node));
+        let topic = describe_producers_request::TopicRequest::default()
+            .with_name(wire_name(&partition.topic))
+            .with_partition_indexes(vec![partition.partition]);
+        let request = DescribeProducersRequest::default().with_topics(vec![topic]);
+        let answer = self.request(route, &request).await?;
+        let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
+        let open = partitions.flat_map(|one| &one.active_producers).filter_map(|producer| {
+            let first = Offset(producer.current_txn_start_offset);
+            let (id, epoch) = (producer.producer_id.0, producer.producer_epoch);
+            let idle_since = Timestamp(producer.last_timestamp);
+            (first >= Offset::ZERO).then_some(OpenTransaction { id, epoch, first, idle_since })
+        });
+        Ok(open.collect())
     }
 
     fn timeout_ms(&self) -> i32 {

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::clock::Clock;
 use super::connection::{ConnectError, Connection, ConnectionFault};
-use super::dial::Endpoint;
+use super::dial::{Dialer, Endpoint};
 use super::frame_budget::FrameBudget;
 use super::metadata::MetadataView;
 use super::retry::Backoff;
@@ -35,6 +35,8 @@ pub struct ClusterSettings {
     pub request_timeout: Duration,
     /// How long one attempt to connect may take (`socket.connection.setup.timeout.ms`).
     pub connect_timeout: Duration,
+    /// How streams are opened.
+    pub dialer: Dialer,
 }
 
 /// Where a request goes.
@@ -323,8 +325,8 @@ impl Cluster {
         let settings = &self.inner.settings;
         let patience = settings.connect_timeout;
         let tracker = &self.inner.tracker;
-        Connection::open(endpoint, &settings.client_id, patience, budget, self.inner.clock, tracker)
-            .await
+        let (dialer, client_id, clock) = (&settings.dialer, &settings.client_id, self.inner.clock);
+        Connection::open(dialer, endpoint, client_id, patience, budget, clock, tracker).await
     }
 
     /// The control connection to a node (`None`: whoever answers at a bootstrap address), made

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use super::clock::Clock;
-use super::dial::{DialError, Endpoint, dial};
+use super::dial::{DialError, Dialer, Endpoint, dial};
 use super::frame_budget::{Admission, FrameBudget};
 use crate::wire::{
     Api, FRAME_BYTES_MAX, Fate, FrameError, Handshake, HandshakeError, HandshakeStep, OutFrame,
@@ -126,6 +126,7 @@ impl Connection {
     ///
     /// [`ConnectError`]; `patience` bounds each step.
     pub async fn open(
+        dialer: &Dialer,
         endpoint: &Endpoint,
         client_id: &str,
         patience: Duration,
@@ -133,7 +134,7 @@ impl Connection {
         clock: Clock,
         tracker: &TaskTracker,
     ) -> Result<Self, ConnectError> {
-        let mut stream = dial(endpoint, patience).await?;
+        let mut stream = dial(dialer, endpoint, patience).await?;
         let versions = timeout(patience, introduce(&mut stream, client_id))
             .await
             .map_err(|_| ConnectError::Silent(patience))??;

@@ -1,10 +1,14 @@
 //! The one place where a socket is opened.
 
 use std::fmt;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -36,6 +40,96 @@ pub enum DialError {
     /// Every address refused or did not answer.
     #[error("{}", attempts(.0))]
     Connect(Vec<(SocketAddr, io::Error)>),
+    /// Whoever listens in memory refused.
+    #[error("{}: {}", .0, plain(.1))]
+    Memory(Endpoint, io::Error),
+}
+
+/// How a cluster's streams are opened.
+#[derive(Clone, Default)]
+pub enum Dialer {
+    /// Sockets.
+    #[default]
+    Tcp,
+    /// Whoever this calls, in this process: a broker in a test.
+    Memory(Arc<Connect>),
+}
+
+/// Answers a call in memory with this side's end of a stream.
+pub type Connect = dyn Fn(&Endpoint) -> io::Result<DuplexStream> + Send + Sync;
+
+impl fmt::Debug for Dialer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tcp => "Tcp",
+            Self::Memory(_) => "Memory",
+        })
+    }
+}
+
+/// What was opened. An enum and not a box: the way to a socket stays direct.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Memory(DuplexStream),
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, into),
+            Self::Memory(stream) => Pin::new(stream).poll_read(cx, into),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Memory(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Memory(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Memory(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+            Self::Memory(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Tcp(stream) => stream.is_write_vectored(),
+            Self::Memory(stream) => stream.is_write_vectored(),
+        }
+    }
 }
 
 fn attempts(tried: &[(SocketAddr, io::Error)]) -> String {
@@ -60,7 +154,21 @@ fn plain(error: &io::Error) -> String {
 /// # Errors
 ///
 /// [`DialError`] with what each address said.
-pub(super) async fn dial(endpoint: &Endpoint, patience: Duration) -> Result<TcpStream, DialError> {
+pub(super) async fn dial(
+    dialer: &Dialer,
+    endpoint: &Endpoint,
+    patience: Duration,
+) -> Result<Stream, DialError> {
+    match dialer {
+        Dialer::Tcp => Ok(Stream::Tcp(dial_tcp(endpoint, patience).await?)),
+        Dialer::Memory(connect) => match connect(endpoint) {
+            Ok(stream) => Ok(Stream::Memory(stream)),
+            Err(error) => Err(DialError::Memory(endpoint.clone(), error)),
+        },
+    }
+}
+
+async fn dial_tcp(endpoint: &Endpoint, patience: Duration) -> Result<TcpStream, DialError> {
     let resolve_error = |error| DialError::Resolve(endpoint.host.clone(), error);
     let lookup = tokio::net::lookup_host((endpoint.host.as_str(), endpoint.port));
     let addresses = match timeout(patience, lookup).await {

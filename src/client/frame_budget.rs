@@ -1,5 +1,6 @@
 //! Bytes of response frames alive, and their buffers.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -25,7 +26,9 @@ const POOLED_BYTES_MAX: usize = 8 * 1024 * 1024;
 #[derive(Clone, Debug)]
 pub struct FrameBudget {
     permits: Arc<Semaphore>,
-    total: u32,
+    /// Bytes that may be alive now, and what that may grow to.
+    total: Arc<AtomicU32>,
+    most: u32,
     pool: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
@@ -41,14 +44,37 @@ impl FrameBudget {
     /// A budget of `bytes`, at least 1 MiB: below that a single fetch would not fit.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
-        let total = u32::try_from(bytes.max(1024 * 1024)).unwrap_or(u32::MAX);
-        Self { permits: Arc::new(Semaphore::new(total as usize)), total, pool: Arc::default() }
+        Self::growing(bytes, bytes)
     }
 
-    /// The limit, bytes.
+    /// A budget of `bytes` that may be widened to `most`.
+    #[must_use]
+    pub fn growing(bytes: usize, most: usize) -> Self {
+        let total = u32::try_from(bytes.max(1024 * 1024)).unwrap_or(u32::MAX);
+        let most = u32::try_from(most).unwrap_or(u32::MAX).max(total);
+        let permits = Arc::new(Semaphore::new(total as usize));
+        Self { permits, total: Arc::new(AtomicU32::new(total)), most, pool: Arc::default() }
+    }
+
+    /// Widens the budget to `bytes`, as far as it may grow; it never narrows.
+    pub fn widen(&self, bytes: usize) {
+        let wanted = u32::try_from(bytes).unwrap_or(u32::MAX).min(self.most);
+        let before = self.total.fetch_max(wanted, Ordering::Relaxed);
+        if wanted > before {
+            self.permits.add_permits((wanted - before) as usize);
+        }
+    }
+
+    /// What the budget may grow to, bytes.
+    #[must_use]
+    pub fn most_bytes(&self) -> usize {
+        self.most as usize
+    }
+
+    /// The limit for now, bytes.
     #[must_use]
     pub fn total_bytes(&self) -> usize {
-        self.total as usize
+        self.total.load(Ordering::Relaxed) as usize
     }
 
     /// Bytes of frames alive.
@@ -60,7 +86,8 @@ impl FrameBudget {
     /// Waits until a frame of `bytes` may be read. Cancel-safe: nothing is held until it
     /// returns.
     pub(super) async fn admit(&self, bytes: usize) -> Admission {
-        let wanted = u32::try_from(bytes).unwrap_or(u32::MAX).min(self.total);
+        let total = self.total.load(Ordering::Relaxed);
+        let wanted = u32::try_from(bytes).unwrap_or(u32::MAX).min(total);
         // The semaphore is never closed, so the permit always comes.
         let permit = Arc::clone(&self.permits).acquire_many_owned(wanted).await.ok();
         let buffer = self.buffer(bytes);
@@ -146,6 +173,18 @@ mod tests {
         assert!(waiting.is_err(), "the slice still holds the frame");
         drop(slice);
         budget.admit(600_000).await;
+        assert_eq!(budget.in_use_bytes(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_budget_is_widened_up_to_what_it_may_grow_to() {
+        let budget = FrameBudget::growing(MIB, 3 * MIB);
+        let first = budget.admit(MIB).await;
+        budget.widen(2 * MIB);
+        let second = budget.admit(MIB).await;
+        budget.widen(100 * MIB);
+        assert_eq!((budget.total_bytes(), budget.in_use_bytes()), (3 * MIB, 2 * MIB));
+        drop((first, second));
         assert_eq!(budget.in_use_bytes(), 0);
     }
 

@@ -17,12 +17,12 @@ mod retry;
 
 pub use admin::{
     ConfigEntry, ConfigSource, CreateTopic, EARLIEST, EndOffsets, LATEST, ListedOffset,
-    PartitionError, TopicError,
+    OpenTransaction, PartitionError, TopicError,
 };
 pub use clock::Clock;
 pub use cluster::{Cluster, ClusterSettings, RequestCause, RequestError, Route};
 pub use connection::{Answer, ConnectError, Connection, ConnectionFault, FaultCause, Pending};
-pub use dial::{DialError, Endpoint};
+pub use dial::{Connect, DialError, Dialer, Endpoint};
 pub use fetch_session::{FetchSession, SessionKey, SessionPlan};
 pub use frame_budget::FrameBudget;
 pub use log::{LogError, LogRecord, NewRecord, ScannedBatch};

@@ -11,8 +11,8 @@ use super::properties::Document;
 use super::read::Reader;
 use super::settings::{
     Backoff, ClusterSettings, DefaultsFrom, ExistingRecordsPolicy, FlowSettings, GapPolicy,
-    Isolation, MirrorSettings, OffsetReset, OffsetStorage, ProcessSettings, RecreatePolicy,
-    Security, VerifyCrc,
+    Isolation, MirrorSettings, OffsetReset, OffsetStorage, OversizePolicy, ProcessSettings,
+    RecreatePolicy, Security, TruncationPolicy, VerifyCrc,
 };
 use crate::mm2;
 use crate::model::{ClusterAlias, FlowId, Side, TopicName};
@@ -93,10 +93,13 @@ impl Loader<'_, '_> {
         let reader = &mut self.reader;
         let memory = self.layers.top("heliograph.memory.bytes");
         let verify = self.layers.top("heliograph.verify.crc");
+        let listen = self.layers.top("heliograph.http.listen");
+        let memory_bytes = reader.number(memory, (1_u64 << 20, 1 << 40), "bytes");
         ProcessSettings {
-            memory_bytes: reader
-                .number(memory, (1_u64 << 20, 1 << 40), "bytes")
-                .unwrap_or(MEMORY_BYTES),
+            memory_bytes: memory_bytes.unwrap_or(MEMORY_BYTES),
+            // A number in the file is a bound; without one, a long link may have more.
+            memory_bytes_max: memory_bytes.unwrap_or(4 * MEMORY_BYTES),
+            http_listen: reader.listen(listen),
             verify_crc: reader.word(
                 verify,
                 &[("never", VerifyCrc::Never), ("always", VerifyCrc::Always)],
@@ -377,6 +380,19 @@ impl Loader<'_, '_> {
                 &[("halt", ExistingRecordsPolicy::Halt), ("append", ExistingRecordsPolicy::Append)],
                 ExistingRecordsPolicy::Halt,
             ),
+            oversize_policy: reader.word(
+                get("oversize.policy"),
+                &[("halt", OversizePolicy::Halt), ("skip", OversizePolicy::Skip)],
+                OversizePolicy::Halt,
+            ),
+            truncation_policy: reader.word(
+                get("truncation.policy"),
+                &[("halt", TruncationPolicy::Halt), ("record", TruncationPolicy::Record)],
+                TruncationPolicy::Halt,
+            ),
+            bytes_per_second_max: reader
+                .number(get("max.bytes.per.second"), (0_u64, 1 << 50), "bytes")
+                .filter(|limit| *limit > 0),
             id,
         }
     }

@@ -21,6 +21,6 @@ pub use load::load;
 pub use problems::{Problem, Problems, render_warnings};
 pub use settings::{
     Backoff, ClusterSettings, DefaultsFrom, ExistingRecordsPolicy, FlowSettings, GapPolicy,
-    Isolation, MirrorSettings, OffsetReset, OffsetStorage, ProcessSettings, RecreatePolicy,
-    Security, VerifyCrc,
+    Isolation, MirrorSettings, OffsetReset, OffsetStorage, OversizePolicy, ProcessSettings,
+    RecreatePolicy, Security, TruncationPolicy, VerifyCrc,
 };

@@ -118,6 +118,26 @@ impl Reader<'_> {
         }
     }
 
+    /// `HOST:PORT`, IPv6 addresses in brackets; nothing for an empty value.
+    pub(super) fn listen(&mut self, value: Option<&Layered<'_>>) -> Option<(String, u16)> {
+        let entry = value?.chosen;
+        let text = trimmed(entry).text;
+        if text.is_empty() {
+            return None;
+        }
+        let parsed = text.rsplit_once(':').and_then(|(host, port)| {
+            let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+            let host = bare.unwrap_or(host);
+            let plain = bare.is_some() || !host.contains(':');
+            (!host.is_empty() && plain).then_some((host.to_owned(), port.parse().ok()?))
+        });
+        if parsed.is_none() {
+            let hint = Some("write 127.0.0.1:9464, or 0.0.0.0:9464 for every interface".into());
+            self.error(entry, Part::Value, "not HOST:PORT", hint);
+        }
+        parsed
+    }
+
     pub(super) fn millis(&mut self, value: Option<&Layered<'_>>, default: u64) -> Duration {
         let number = self.number(value, (0_i64, i64::MAX), "ms");
         Duration::from_millis(number.map_or(default, i64::unsigned_abs))

@@ -23,12 +23,16 @@ pub struct MirrorSettings {
 }
 
 /// What holds for the whole process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessSettings {
     /// Bytes of fetched records that may be in memory at a time.
     pub memory_bytes: u64,
+    /// Bytes up to which that may grow by itself where a link needs it.
+    pub memory_bytes_max: u64,
     /// Whether raw batches are verified here too.
     pub verify_crc: VerifyCrc,
+    /// Where metrics and status are served, if anywhere.
+    pub http_listen: Option<(String, u16)>,
 }
 
 /// Which checksums are verified here.
@@ -131,6 +135,12 @@ pub struct FlowSettings {
     pub recreate_policy: RecreatePolicy,
     /// What to do about records on the target that nothing explains.
     pub existing_records_policy: ExistingRecordsPolicy,
+    /// What to do about a record that the target cannot take.
+    pub oversize_policy: OversizePolicy,
+    /// What to do when the source lost what was copied.
+    pub truncation_policy: TruncationPolicy,
+    /// Most bytes sent in a second; `None` for no limit.
+    pub bytes_per_second_max: Option<u64>,
 }
 
 impl FlowSettings {
@@ -202,6 +212,24 @@ pub enum RecreatePolicy {
     Restart,
     /// Stop the partition.
     Halt,
+}
+
+/// What to do about a record that is larger than the target takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OversizePolicy {
+    /// Stop the partition.
+    Halt,
+    /// Leave it out and note the gap.
+    Skip,
+}
+
+/// What to do when the source's log was cut off below what was copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TruncationPolicy {
+    /// Stop the partition.
+    Halt,
+    /// Note it, and copy what the source has now behind what the target has.
+    Record,
 }
 
 /// What to do when a target partition already holds records that no progress explains.

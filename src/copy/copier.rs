@@ -15,19 +15,23 @@
 //!
 //! What a copier does not know: brokers, connections, topics' names, other partitions.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
+use super::counts::Counts;
 use super::halt::{Doubt, HaltReason};
+use super::path::{MERGED_BATCHES_MAX, MERGED_BYTES_MAX, Merging, Path};
 use super::window::{Failed, Window};
 use crate::batch::{
-    self, AbortedIndex, Batches, Disposition, OutBatch, RawBatch, RebuildReason, disposition,
-    is_whole, rebuild,
+    self, AbortedIndex, Batches, Disposition, OutBatch, Oversize, RawBatch, RebuildError,
+    disposition, is_whole, merge, mergeable, rebuild,
 };
-use crate::model::{Gap, GapReason, LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Sequence};
+use crate::model::{
+    Gap, GapReason, LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Sequence, Timestamp,
+};
 use crate::wire::fetch::FetchedPartition;
 use crate::wire::{Api, ErrorCode, Verdict, verdict};
 
-/// Bytes of ready batches beyond which a partition is not fetched any more.
+/// Bytes of ready batches beyond which a partition is not fetched any more, unless told otherwise.
 ///
 /// Four fetches of the usual size: enough to keep a window full over one round trip to the
 /// source, small enough that a few busy partitions do not fill the frame budget.
@@ -42,6 +46,8 @@ pub struct Terms {
     pub batch_bytes_max: usize,
     /// Verify every batch's checksum (`heliograph.verify.crc=always`).
     pub verify: bool,
+    /// What to do about a record that the target cannot take (`oversize.policy`).
+    pub oversize: Oversize,
 }
 
 /// Where a copier starts, as reconciled from progress and both logs.
@@ -94,6 +100,8 @@ pub enum Effect {
         /// Which records it held.
         upstream: OffsetRange,
     },
+    /// The target acknowledged a batch; the largest time of its records.
+    Stored(Timestamp),
     /// Who leads the source or target partition must be asked anew.
     FindSourceLeader,
     /// Who leads the target partition must be asked anew.
@@ -106,25 +114,11 @@ pub enum Effect {
     Halted,
 }
 
-/// What one partition has done so far.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Records acknowledged by the target.
-    pub records: u64,
-    /// Bytes of batches acknowledged by the target.
-    pub bytes: u64,
-    /// Batches acknowledged by the target.
-    pub batches: u64,
-    /// Batches written anew, by reason.
-    pub rebuilt: BTreeMap<RebuildReason, u64>,
-    /// Upstream offsets passed, by reason.
-    pub passed: BTreeMap<GapReason, u64>,
-}
-
 #[derive(Debug)]
 struct Ready {
     batch: RawBatch,
     upstream: OffsetRange,
+    path: Path,
 }
 
 #[derive(Debug)]
@@ -148,11 +142,17 @@ pub struct Copier {
     epoch: LeaderEpoch,
     ready: VecDeque<Ready>,
     ready_bytes: usize,
+    /// Of these, in batches written anew.
+    ready_owned: usize,
+    ready_bytes_max: usize,
+    merging: Merging,
     window: Window,
     /// First upstream offset not yet acknowledged by the target. Never moves back.
     acked: Offset,
     /// Downstream offset that the next acknowledgement must have.
     downstream: Offset,
+    /// Everything passed before this upstream offset has been counted.
+    passed_to: Offset,
     /// End of the source's log as last told; for lag.
     source_end: Offset,
     counts: Counts,
@@ -169,25 +169,50 @@ impl Copier {
             epoch: start.epoch,
             ready: VecDeque::new(),
             ready_bytes: 0,
+            ready_owned: 0,
+            ready_bytes_max: READY_BYTES_MAX,
+            merging: Merging::default(),
             window: Window::new(start.identity, start.sequence),
             acked: start.upstream,
             downstream: start.downstream,
+            passed_to: start.upstream,
             source_end: Offset(-1),
             counts: Counts::default(),
         }
     }
 
+    /// Says how much may be ready before it is not fetched any more, at least
+    /// as much as one fetch brings.
+    pub fn set_ready_bytes_max(&mut self, fetch_bytes: usize) {
+        self.ready_bytes_max = READY_BYTES_MAX.max(fetch_bytes);
+    }
+
+    /// Says when small batches are merged.
+    pub fn set_merging(&mut self, merging: Merging) {
+        self.merging = merging;
+    }
+
+    /// Counts a gap that was met before it began.
+    pub fn note_gap(&mut self, gap: Gap) {
+        self.counts.pass(gap);
+    }
+
+    /// Goes on counting from what was counted before.
+    pub fn set_counts(&mut self, counts: Counts) {
+        self.counts = counts;
+    }
+
     /// What to fetch next; `None` while enough is ready, or while the partition stands still.
     #[must_use]
     pub fn wish(&self) -> Option<Wish> {
-        let wants = matches!(self.state, State::Copying) && self.ready_bytes < READY_BYTES_MAX;
+        let wants = matches!(self.state, State::Copying) && self.ready_bytes < self.ready_bytes_max;
         wants.then_some(Wish { position: self.fetched, last_fetched_epoch: self.epoch })
     }
 
     /// Whether it does not want to be fetched only because enough is ready.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        matches!(self.state, State::Copying) && self.ready_bytes >= READY_BYTES_MAX
+        matches!(self.state, State::Copying) && self.ready_bytes >= self.ready_bytes_max
     }
 
     /// Whether [`Copier::take`] would give a batch.
@@ -207,12 +232,62 @@ impl Copier {
             return None;
         }
         if !self.window.can_resend()
-            && let Some(Ready { batch, upstream }) = self.ready.pop_front()
+            && let Some(Ready { batch, upstream, path }) = self.next_ready()
         {
-            self.ready_bytes -= batch.bytes().len();
-            self.window.push(&batch, upstream);
+            self.window.push(&batch, upstream, path);
         }
         self.window.send()
+    }
+
+    /// The next batch to send: several small ones in one where that is worth it.
+    fn next_ready(&mut self) -> Option<Ready> {
+        let mut run = self.small_run();
+        while run > 1 {
+            // A damaged one is not sealed by writing it anew: it goes out as it is, and the target
+            // refuses it.
+            let Ok(batch) = merge(self.ready.range(..run).map(|ready| &ready.batch)) else { break };
+            if batch.bytes().len() > self.terms.batch_bytes_max {
+                // Packing together made it no smaller.
+                run /= 2;
+                continue;
+            }
+            let start = self.ready.front()?.upstream.start;
+            let end = self.ready.get(run - 1)?.upstream.end;
+            for _ in 0..run {
+                let _merged = self.pop_ready();
+            }
+            let upstream = OffsetRange::new(start, end);
+            return Some(Ready { batch, upstream, path: Path::Merged });
+        }
+        self.pop_ready()
+    }
+
+    fn pop_ready(&mut self) -> Option<Ready> {
+        let next = self.ready.pop_front()?;
+        let bytes = next.batch.bytes().len();
+        self.ready_bytes -= bytes;
+        if next.path != Path::Raw {
+            self.ready_owned -= bytes;
+        }
+        Some(next)
+    }
+
+    /// How many batches from the first on are small and may become one.
+    fn small_run(&self) -> usize {
+        let Some(first) = self.ready.front() else { return 0 };
+        let first = first.batch.header();
+        let below = self.merging.below(first.attributes.codec());
+        let bytes_max = self.terms.batch_bytes_max.min(MERGED_BYTES_MAX);
+        let (mut bytes, mut records) = (0, 0_i32);
+        let fits = |ready: &&Ready| {
+            let header = ready.batch.header();
+            let size = ready.batch.bytes().len();
+            bytes += size;
+            let Some(sum) = records.checked_add(header.count) else { return false };
+            records = sum;
+            size < below && bytes <= bytes_max && mergeable(first, header)
+        };
+        self.ready.iter().take(MERGED_BATCHES_MAX).take_while(fits).count()
     }
 
     /// Everything before this upstream offset is on the target, or was passed with a reason.
@@ -239,6 +314,18 @@ impl Copier {
         (self.source_end.0 >= 0).then(|| self.source_end.since(self.acked).max(0))
     }
 
+    /// Where fetching stands and how far the source's log went when it last answered.
+    #[must_use]
+    pub fn positions(&self) -> (Offset, Option<Offset>) {
+        (self.fetched, (self.source_end.0 >= 0).then_some(self.source_end))
+    }
+
+    /// Bytes that it holds outside of frames: batches written anew.
+    #[must_use]
+    pub fn owned_bytes(&self) -> usize {
+        self.ready_owned + self.window.owned_bytes()
+    }
+
     /// What it has done so far.
     #[must_use]
     pub fn counts(&self) -> &Counts {
@@ -252,6 +339,18 @@ impl Copier {
             State::Halted(reason) => Some(reason),
             State::Copying | State::InDoubt | State::Draining | State::Halting(_) => None,
         }
+    }
+
+    /// Whether both logs must be looked at before it goes on.
+    #[must_use]
+    pub fn is_in_doubt(&self) -> bool {
+        matches!(self.state, State::InDoubt)
+    }
+
+    /// Whether it only sees through what is in flight.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        matches!(self.state, State::Draining)
     }
 
     /// Whether nothing is in flight: what was sent has its answer.
@@ -293,7 +392,7 @@ impl Copier {
 
     fn forget_ready(&mut self) {
         self.ready.clear();
-        self.ready_bytes = 0;
+        (self.ready_bytes, self.ready_owned) = (0, 0);
         self.fetched = self.window.upstream_end().unwrap_or(self.acked);
     }
 
@@ -337,9 +436,8 @@ impl Copier {
             | Verdict::Halt
             | Verdict::Denied => return out.push(Effect::Pause(part.code)),
         }
-        if let Some((epoch, end)) = part.diverging {
-            let copied = self.acked;
-            return self.halt_behind(HaltReason::Diverged { epoch, end, copied }, out);
+        if let Some((_, end)) = part.diverging {
+            return self.doubt(Doubt::Diverged(end), out);
         }
         self.source_end =
             if self.terms.read_committed { part.last_stable_offset } else { part.high_watermark };
@@ -382,18 +480,23 @@ impl Copier {
         }
         match decision {
             Disposition::Forward => {
-                self.push(batch, OffsetRange::new(header.base_offset, next));
+                self.push(batch, OffsetRange::new(header.base_offset, next), Path::Raw);
             }
             Disposition::Rebuild(reason) => {
-                let pieces = rebuild(&batch, position, self.terms.batch_bytes_max);
-                let pieces = pieces
-                    .map_err(|cause| HaltReason::Rebuild { offset: header.base_offset, cause })?;
-                *self.counts.rebuilt.entry(reason).or_default() += 1;
-                for piece in pieces {
-                    self.push(piece.batch, piece.upstream);
+                let Terms { batch_bytes_max, oversize, .. } = self.terms;
+                let built = rebuild(&batch, position, batch_bytes_max, oversize)
+                    .map_err(|cause| halt_of(header.base_offset, cause))?;
+                for skipped in built.skipped {
+                    self.pass(skipped.start, skipped.end, GapReason::Oversize, out);
+                }
+                for piece in built.pieces {
+                    self.push(piece.batch, piece.upstream, Path::Rebuilt(reason));
                 }
             }
             Disposition::Drop(reason) => {
+                if next > self.passed_to {
+                    *self.counts.dropped.entry(reason).or_default() += 1;
+                }
                 self.pass(position.max(header.base_offset), next, reason, out);
             }
             Disposition::Refuse(cause) => {
@@ -407,16 +510,26 @@ impl Copier {
         Ok(())
     }
 
-    fn push(&mut self, batch: RawBatch, upstream: OffsetRange) {
-        self.ready_bytes += batch.bytes().len();
-        self.ready.push_back(Ready { batch, upstream });
+    fn push(&mut self, batch: RawBatch, upstream: OffsetRange, path: Path) {
+        let bytes = batch.bytes().len();
+        self.ready_bytes += bytes;
+        if path != Path::Raw {
+            self.ready_owned += bytes;
+        }
+        self.ready.push_back(Ready { batch, upstream, path });
     }
 
     fn pass(&mut self, from: Offset, to: Offset, reason: GapReason, out: &mut Vec<Effect>) {
-        let range = OffsetRange::new(from, to);
-        *self.counts.passed.entry(reason).or_default() += range.len().unsigned_abs();
-        if reason == GapReason::Lost {
-            out.push(Effect::Passed(Gap { range, reason }));
+        // What is fetched a second time, after frames were let go of, was told the first time.
+        let from = from.max(self.passed_to);
+        if from >= to {
+            return;
+        }
+        self.passed_to = to;
+        let gap = Gap { range: OffsetRange::new(from, to), reason };
+        self.counts.pass(gap);
+        if reason.is_loss() {
+            out.push(Effect::Passed(gap));
         }
     }
 
@@ -479,11 +592,21 @@ impl Copier {
             });
             self.downstream = base;
         }
+        out.push(Effect::Stored(done.batch.max_timestamp()));
         self.downstream = self.downstream.advance(i64::from(done.count));
         self.acked = done.upstream.end;
         self.counts.records += u64::from(done.count.unsigned_abs());
         self.counts.bytes += done.batch.total_bytes() as u64;
-        self.counts.batches += 1;
+        *self.counts.batches.entry(done.path).or_default() += 1;
         self.settle(out);
+    }
+}
+
+fn halt_of(batch: Offset, cause: RebuildError) -> HaltReason {
+    match cause {
+        RebuildError::RecordTooLarge { offset, bytes, max } => {
+            HaltReason::Oversize { offset, bytes, max }
+        }
+        cause @ RebuildError::Records(_) => HaltReason::Rebuild { offset: batch, cause },
     }
 }

@@ -50,7 +50,8 @@ pub enum HaltReason {
     /// The source's log took another way than what we copied.
     #[error(
         "the source's log was cut off at offset {end} (leader epoch {epoch}) after records up to \
-         {copied} had been copied; the target holds records that the source has lost"
+         {copied} had been copied; the target holds upstream offsets {end}..{copied} that the source \
+         has lost (truncation.policy=record goes on behind them)"
     )]
     Diverged {
         /// Epoch that both histories share.
@@ -58,6 +59,15 @@ pub enum HaltReason {
         /// Where that epoch ends in the source's log now.
         end: Offset,
         /// How far we had copied.
+        copied: Offset,
+    },
+    /// The source topic is another one than what was copied.
+    #[error(
+        "the source topic was deleted and made again under its name after {copied} offsets of the \
+         old one had been copied (recreate.policy=halt; restart copies the new one from its start)"
+    )]
+    Recreated {
+        /// How far the old one was copied.
         copied: Offset,
     },
     /// The target's log holds records that no progress explains.
@@ -94,6 +104,20 @@ pub enum HaltReason {
     /// There is no progress, and the file says not to begin without.
     #[error("there is no progress to go on from (auto.offset.reset=none)")]
     NoProgress,
+    /// A record that no batch of the target's can hold, and policy says stop.
+    #[error(
+        "the record at upstream offset {offset} needs a batch of {bytes} bytes, and the target topic \
+         takes {max}; raise its max.message.bytes, or set oversize.policy=skip to leave such records \
+         out"
+    )]
+    Oversize {
+        /// Where.
+        offset: Offset,
+        /// What it needs.
+        bytes: usize,
+        /// What the target takes.
+        max: usize,
+    },
     /// The source removed records before they were copied, and policy says stop.
     #[error(
         "the source no longer has upstream offsets {0}: they were removed before they were \
@@ -115,4 +139,6 @@ pub enum Doubt {
     OutOfRange,
     /// The target takes smaller batches than it said; at most this many bytes.
     TooLarge(usize),
+    /// The source's log was cut off: what was copied behind this offset is not in it any more.
+    Diverged(Offset),
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use super::path::Path;
 use crate::batch::{OutBatch, RawBatch, restamp};
 use crate::model::{OffsetRange, ProducerIdentity, Sequence};
 
@@ -20,6 +21,10 @@ pub(super) struct Sent {
     pub(super) upstream: OffsetRange,
     pub(super) sequence: Sequence,
     pub(super) count: i32,
+    /// How it came to be what it is.
+    pub(super) path: Path,
+    /// Its body lies in memory of its own, not in a frame.
+    owned: bool,
     /// It was the first of the window when it last went out, so what is said about it is not a
     /// consequence of what became of another.
     pub(super) led: bool,
@@ -101,13 +106,14 @@ impl Window {
     }
 
     /// Gives a new batch its sequence; it goes out after those before it.
-    pub(super) fn push(&mut self, batch: &RawBatch, upstream: OffsetRange) {
+    pub(super) fn push(&mut self, batch: &RawBatch, upstream: OffsetRange, path: Path) {
         debug_assert!(self.has_room());
         let sequence = self.next;
         let count = batch.header().count;
         self.next = sequence.advance(count);
         let batch = restamp(batch, self.identity, sequence);
-        self.sent.push_back(Sent { batch, upstream, sequence, count, led: false, out: false });
+        let (led, out, owned) = (false, false, path != Path::Raw);
+        self.sent.push_back(Sent { batch, upstream, sequence, count, path, owned, led, out });
     }
 
     /// The batch that goes out next, marked as out.
@@ -158,6 +164,11 @@ impl Window {
         }
     }
 
+    /// Bytes of bodies that lie outside of frames.
+    pub(super) fn owned_bytes(&self) -> usize {
+        self.sent.iter().filter(|sent| sent.owned).map(|sent| sent.batch.body.len()).sum()
+    }
+
     pub(super) fn first(&self) -> Option<&Sent> {
         self.sent.front()
     }
@@ -166,7 +177,10 @@ impl Window {
     /// target does not hold whole frames. At most a window of bytes is copied.
     pub(super) fn detach(&mut self) {
         for sent in &mut self.sent {
-            sent.batch.body = Bytes::copy_from_slice(&sent.batch.body);
+            if !sent.owned {
+                sent.batch.body = Bytes::copy_from_slice(&sent.batch.body);
+                sent.owned = true;
+            }
         }
     }
 }

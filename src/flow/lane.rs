@@ -101,6 +101,11 @@ impl Lane {
         }
     }
 
+    /// Whether there is a connection.
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.state, State::Up(_))
+    }
+
     /// Whether it is neither up nor about to be.
     pub(super) fn is_down(&self) -> bool {
         matches!(self.state, State::Down(_))

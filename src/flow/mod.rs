@@ -8,12 +8,18 @@
 mod align;
 mod lane;
 mod progress;
+mod rate;
 mod resume;
 mod settings;
 mod shard;
+mod sizing;
 mod slot;
+mod status;
 mod supervisor;
+mod workers;
 
 pub use progress::{Anchor, ProgressBook};
-pub use settings::{ExistingRecords, FlowSettings, GapPolicy, Reset};
+pub use settings::{ExistingRecords, FlowSettings, GapPolicy, Recreate, Reset, Truncation};
+pub use status::{Latencies, PartitionState, PartitionStatus, Probe, SeenGap, Waiting};
 pub use supervisor::{FlowStatus, Pair, Supervisor};
+pub use workers::Workers;

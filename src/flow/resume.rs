@@ -11,18 +11,20 @@ use std::sync::Arc;
 
 use super::align::{CountWalk, RecordWalk, Step, Stored};
 use super::progress::{Anchor, Loaded};
-use super::settings::{ExistingRecords, FlowSettings, GapPolicy, Reset};
+use super::settings::{ExistingRecords, FlowSettings, GapPolicy, Recreate, Reset, Truncation};
 use super::supervisor::Pair;
 use crate::batch::RawBatch;
 use crate::client::{Cluster, EARLIEST, EndOffsets, LATEST, PartitionError, ScannedBatch};
 use crate::copy::{HaltReason, Start};
-use crate::model::{LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Sequence, TopicPartition};
+use crate::model::{
+    Gap, GapReason, LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Sequence, TopicPartition,
+};
 
 /// What was decided about a partition.
 #[derive(Debug)]
 pub(super) enum Decision {
-    /// It can be copied from here.
-    Start(Start),
+    /// It can be copied from here; records before it are missing on the source.
+    Start(Start, Option<Gap>),
     /// It must not be copied.
     Halt(HaltReason),
     /// It cannot be decided now.
@@ -40,6 +42,8 @@ pub(super) enum Occasion {
         out_of_range: bool,
         /// The target does not take our producer id any more.
         new_identity: bool,
+        /// The source's log parted from what was copied here.
+        diverged: Option<Offset>,
     },
 }
 
@@ -112,6 +116,10 @@ impl Planner {
         };
         let start = match (anchor, connect) {
             (Some(anchor), _) if anchor.source_id != pair.source_id => {
+                if self.settings.recreate == Recreate::Halt {
+                    let copied = anchor.start.upstream;
+                    return Decision::Halt(HaltReason::Recreated { copied });
+                }
                 tracing::warn!(%flow, partition = %pair.source, copied = %anchor.start.upstream,
                     from = %ends.source.start,
                     "source topic was made anew under its name; copying the new one from its start");
@@ -169,29 +177,38 @@ impl Planner {
         ends: Ends,
         occasion: Occasion,
     ) -> Decision {
+        let cut = match occasion {
+            Occasion::Doubt { diverged: Some(end), .. } => Some(end),
+            // Only its leader can say so: the end as listed may trail behind for a moment.
+            Occasion::Doubt { out_of_range: true, .. } => Some(ends.source.end),
+            Occasion::First | Occasion::Doubt { .. } => None,
+        };
+        if let Some(end) = cut.filter(|end| *end < start.upstream) {
+            let (epoch, copied) = (start.epoch, start.upstream);
+            if self.settings.truncation == Truncation::Halt {
+                return Decision::Halt(HaltReason::Diverged { epoch, end, copied });
+            }
+            let only_on_target = OffsetRange::new(end, copied);
+            tracing::warn!(flow = %self.settings.id, partition = %pair.source, %only_on_target,
+                count = only_on_target.len(), %epoch,
+                "source was cut off below what was copied; copying what it has now");
+            start.upstream = end;
+            start.epoch = LeaderEpoch::UNKNOWN;
+        }
+        let mut gap = None;
         if start.upstream < ends.source.start {
             let missing = OffsetRange::new(start.upstream, ends.source.start);
             if self.settings.gap_policy == GapPolicy::Halt {
                 return Decision::Halt(HaltReason::Gap(missing));
             }
-            tracing::warn!(flow = %self.settings.id, partition = %pair.source, %missing,
-                count = missing.len(), "source records are gone before they were copied");
+            gap = Some(Gap { range: missing, reason: GapReason::Lost });
             start.upstream = ends.source.start;
-        }
-        if let Occasion::Doubt { out_of_range: true, .. } = occasion
-            && start.upstream > ends.source.end
-        {
-            return Decision::Halt(HaltReason::Diverged {
-                epoch: start.epoch,
-                end: ends.source.end,
-                copied: start.upstream,
-            });
         }
         if let Occasion::Doubt { new_identity: true, .. } = occasion {
             start.identity = self.identity;
             start.sequence = Sequence::ZERO;
         }
-        Decision::Start(start)
+        Decision::Start(start, gap)
     }
 
     async fn reconcile(&self, pair: &Pair, ends: Ends, anchor: &Anchor) -> Result<Start, Decision> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::batch::Oversize;
 use crate::model::{FlowId, TopicName};
 
 /// Where a partition without progress starts (`auto.offset.reset` of the source consumer).
@@ -22,6 +23,24 @@ pub enum GapPolicy {
     Record,
     /// Stop the partition.
     Halt,
+}
+
+/// What to do when a source topic was deleted and made again under its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recreate {
+    /// Copy the new one from its start.
+    Restart,
+    /// Stop the partition.
+    Halt,
+}
+
+/// What to do when the source's log was cut off below what was copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Truncation {
+    /// Stop the partition.
+    Halt,
+    /// Record the range that only the target has, and copy what the source has now.
+    Record,
 }
 
 /// What to do when a target partition holds records that no progress explains.
@@ -48,6 +67,12 @@ pub struct FlowSettings {
     pub reset: Reset,
     /// What to do about lost records.
     pub gap_policy: GapPolicy,
+    /// What to do about topics made anew.
+    pub recreate: Recreate,
+    /// What to do about a source that lost what was copied.
+    pub truncation: Truncation,
+    /// What to do about records that the target cannot take.
+    pub oversize: Oversize,
     /// What to do about records that were there before us.
     pub existing_records: ExistingRecords,
     /// How long a source broker may wait for data.
@@ -56,6 +81,10 @@ pub struct FlowSettings {
     pub fetch_bytes_max: usize,
     /// Most bytes of one partition in one fetch answer.
     pub partition_bytes_max: usize,
+    /// Whether fetches may grow beyond that where a long round trip needs it.
+    pub fetch_grows: bool,
+    /// Most bytes of batches sent to the target in a second, over all shards.
+    pub bytes_per_second_max: Option<u64>,
     /// How often positions are written where MM2 reads them.
     pub commit_interval: Duration,
     /// Connect's offset topic on the target, which MM2 reads (`mm2-offsets.<source>.internal`).

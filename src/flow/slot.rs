@@ -1,15 +1,21 @@
 //! One partition as a shard holds it: its copier, its leaders, its pauses.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::status::SeenGap;
 use super::supervisor::Report;
 use crate::client::SessionKey;
 use crate::copy::{Copier, Start, Terms};
-use crate::model::{Leader, Moment, Offset, TopicId, TopicName, TopicPartition};
+use crate::model::{Gap, Leader, Moment, Offset, Timestamp, TopicId, TopicName, TopicPartition};
+use crate::wire::ErrorCode;
 
 /// First pause after the target refused a batch for a passing reason, and the longest.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_MOST: Duration = Duration::from_secs(1);
+
+/// Gaps shown of one partition; the counts know of all.
+const GAPS_REMEMBERED: usize = 20;
 
 /// A partition to be copied, and from where.
 #[derive(Clone, Debug)]
@@ -19,7 +25,17 @@ pub(super) struct Assignment {
     pub(super) source_id: TopicId,
     pub(super) target_id: TopicId,
     pub(super) start: Start,
+    /// What the source lost before it.
+    pub(super) gap: Option<Gap>,
     pub(super) terms: Terms,
+}
+
+/// A last stable offset that does not move.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unstable {
+    pub(super) at: Offset,
+    pub(super) since: Moment,
+    pub(super) told: bool,
 }
 
 #[derive(Debug)]
@@ -38,6 +54,18 @@ pub(super) struct Slot {
     pause: Duration,
     /// Nothing is fetched for it before this moment.
     pub(super) fetch_not_before: Moment,
+    /// With which code the target refused the last batch, until it takes one.
+    pub(super) refused: Option<ErrorCode>,
+    /// Bytes outside of frames, as last counted.
+    pub(super) owned: usize,
+    /// When something was acknowledged, or nothing was left to copy.
+    pub(super) moved: Moment,
+    /// Since when the last stable offset has stood here, below the high watermark.
+    pub(super) unstable: Option<Unstable>,
+    /// Batches that did not go where they should have.
+    pub(super) foreign: u64,
+    /// The last gaps that are loss.
+    pub(super) gaps: VecDeque<SeenGap>,
     /// `acked` as last noted in the progress book.
     pub(super) noted: Option<Offset>,
     /// What the supervisor is told once nothing is in flight.
@@ -45,8 +73,8 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn new(assignment: Assignment) -> Self {
-        let Assignment { source, target, source_id, target_id, start, terms } = assignment;
+    pub(super) fn new(assignment: Assignment, now: Moment) -> Self {
+        let Assignment { source, target, source_id, target_id, start, gap: _, terms } = assignment;
         Self {
             source,
             target,
@@ -59,6 +87,12 @@ impl Slot {
             not_before: Moment(Duration::ZERO),
             pause: PAUSE_FIRST,
             fetch_not_before: Moment(Duration::ZERO),
+            refused: None,
+            owned: 0,
+            moved: now,
+            unstable: None,
+            foreign: 0,
+            gaps: VecDeque::new(),
             noted: None,
             report: None,
         }
@@ -86,6 +120,22 @@ impl Slot {
     /// A batch was stored: the next pause is short again.
     pub(super) fn thrive(&mut self) {
         self.pause = PAUSE_FIRST;
+        self.refused = None;
+    }
+
+    /// Keeps a gap for who asks.
+    pub(super) fn remember(&mut self, gap: Gap, at: Timestamp) {
+        if self.gaps.len() == GAPS_REMEMBERED {
+            self.gaps.pop_front();
+        }
+        self.gaps.push_back(SeenGap { gap, at });
+    }
+
+    /// What another slot of the same partition has counted, taken over.
+    pub(super) fn inherit(&mut self, before: Self) {
+        self.copier.set_counts(before.copier.counts().clone());
+        self.gaps = before.gaps;
+        self.foreign = before.foreign;
     }
 
     pub(super) fn target_topic(&self) -> &TopicName {

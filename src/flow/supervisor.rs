@@ -10,13 +10,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::progress::{Anchor, Committer, Loaded, ProgressBook};
+use super::rate::RateLimit;
 use super::resume::{Decision, Occasion, Planner};
 use super::settings::FlowSettings;
 use super::shard::{Command, Shard};
 use super::slot::Assignment;
+use super::status::{Notice, PartitionState, Probe, Waiting};
+use super::workers::Workers;
 use crate::client::{Backoff, Cluster, FrameBudget, LogError};
 use crate::copy::{Doubt, Start, Terms};
-use crate::model::{Moment, Offset, ProducerIdentity, TopicId, TopicName, TopicPartition};
+use crate::model::{Gap, Moment, Offset, ProducerIdentity, TopicId, TopicName, TopicPartition};
 
 /// Commands that may wait for a shard. It reads them between two events, so a few suffice; a
 /// start with thousands of partitions waits here instead of in memory.
@@ -62,6 +65,8 @@ pub(super) enum Report {
     Halted { source: TopicPartition },
     /// It was told to stop, and has.
     Left { source: TopicPartition },
+    /// Its source's last stable offset does not move.
+    Unstable { source: TopicPartition, at: Offset },
 }
 
 /// Reports that wait for the supervisor.
@@ -90,7 +95,6 @@ pub(super) struct ShardSummary {
     pub(super) records: u64,
     pub(super) bytes: u64,
     pub(super) batches: u64,
-    pub(super) rebuilt: u64,
     pub(super) lag: i64,
     pub(super) halted: usize,
     pub(super) leaderless: usize,
@@ -124,6 +128,8 @@ struct Known {
     /// `acked` at the last doubt about the identity: twice without progress means a new one.
     doubted_at: Option<Offset>,
     batch_bytes_max: Option<usize>,
+    /// Why it stopped, or cannot be decided about, where its shard does not know.
+    why: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +157,9 @@ pub struct Supervisor {
     tasks: Vec<JoinHandle<()>>,
     known: BTreeMap<TopicPartition, Known>,
     limits: BTreeMap<TopicName, usize>,
+    /// Source partitions whose last stable offset has stood at the offset for long.
+    unstable: Vec<(TopicPartition, Offset)>,
+    probe: Probe,
     status: watch::Sender<FlowStatus>,
 }
 
@@ -167,22 +176,26 @@ impl Supervisor {
         identity: ProducerIdentity,
         empty: &BTreeSet<TopicName>,
         budget: &FrameBudget,
-        tracker: &TaskTracker,
+        (workers, tracker): (&Workers, &TaskTracker),
+        probe: &Probe,
     ) -> Result<Self, LogError> {
         let settings = Arc::new(settings);
         let progress = Loaded::read(&settings, target, empty).await?;
         let book = Arc::new(ProgressBook::default());
         let mailbox = Arc::new(Mailbox::default());
+        let rate = RateLimit::new(settings.bytes_per_second_max);
         let (mut shards, mut tasks) = (Vec::new(), Vec::new());
-        for _ in 0..settings.shards.max(1) {
+        for index in 0..settings.shards.max(1) {
             let (commands, receiver) = mpsc::channel(COMMANDS_MAX);
             let (settings, book, mailbox) =
                 (Arc::clone(&settings), Arc::clone(&book), Arc::clone(&mailbox));
-            let shard =
-                Shard::new(settings, (source, target), budget.clone(), book, mailbox, receiver);
-            tasks.push(tracker.spawn(shard.run()));
+            let limits = (rate.clone(), probe.latencies().clone());
+            let (ends, books) = ((source, target), (book, mailbox));
+            let shard = Shard::new(settings, ends, budget.clone(), books, limits, receiver);
+            tasks.push(workers.spawn(tracker, index, shard.run()));
             shards.push(commands);
         }
+        probe.connect(&shards);
         let planner = Planner {
             settings: Arc::clone(&settings),
             source: source.clone(),
@@ -209,6 +222,8 @@ impl Supervisor {
             tasks,
             known: BTreeMap::new(),
             limits: BTreeMap::new(),
+            unstable: Vec::new(),
+            probe: probe.clone(),
             status: watch::Sender::new(FlowStatus::default()),
         })
     }
@@ -311,6 +326,8 @@ impl Supervisor {
                 told = self.tell(told, (now, status));
             }
             self.decide(now).await;
+            self.post_notices();
+            self.tell_unstable().await;
         }
     }
 
@@ -331,6 +348,7 @@ impl Supervisor {
                     later: LATER_FIRST,
                     doubted_at: None,
                     batch_bytes_max: None,
+                    why: None,
                 };
                 self.known.insert(pair.source.clone(), known);
                 continue;
@@ -370,7 +388,8 @@ impl Supervisor {
         for (report, start) in self.mailbox.take() {
             let (Report::Doubt { source, .. }
             | Report::Halted { source }
-            | Report::Left { source }) = &report;
+            | Report::Left { source }
+            | Report::Unstable { source, .. }) = &report;
             let Some(known) = self.known.get_mut(source) else { continue };
             if let Some(anchor) = self.progress.anchors.get_mut(source) {
                 // The ids stay those of the topics that it was true for.
@@ -378,6 +397,7 @@ impl Supervisor {
             }
             match report {
                 Report::Halted { .. } => known.state = Standing::Halted,
+                Report::Unstable { source, at } => self.unstable.push((source, at)),
                 Report::Left { source } => {
                     if known.state == Standing::Leaving(true) {
                         known.state = Standing::Waiting(now, Occasion::First);
@@ -396,10 +416,14 @@ impl Supervisor {
                             known.batch_bytes_max = Some(bytes);
                             false
                         }
-                        Doubt::OutOfRange => false,
+                        Doubt::OutOfRange | Doubt::Diverged(_) => false,
                     };
                     let out_of_range = doubt == Doubt::OutOfRange;
-                    let occasion = Occasion::Doubt { out_of_range, new_identity };
+                    let diverged = match doubt {
+                        Doubt::Diverged(end) => Some(end),
+                        Doubt::Identity(_) | Doubt::OutOfRange | Doubt::TooLarge(_) => None,
+                    };
+                    let occasion = Occasion::Doubt { out_of_range, new_identity, diverged };
                     if known.state == Standing::Copying {
                         known.state = Standing::Waiting(now, occasion);
                     }
@@ -491,14 +515,15 @@ impl Supervisor {
         for (pair, decision) in decisions {
             let Some(known) = self.known.get_mut(&pair.source) else { continue };
             match decision {
-                Decision::Start(start) => {
+                Decision::Start(start, gap) => {
                     let anchor =
                         Anchor { start, source_id: pair.source_id, target_id: pair.target_id };
                     anchors.insert(pair.source.clone(), anchor);
-                    starting.push((pair, start));
+                    starting.push((pair, start, gap));
                 }
                 Decision::Halt(reason) => {
                     known.state = Standing::Halted;
+                    known.why = Some(reason.to_string());
                     tracing::error!(%flow, partition = %pair.source, target = %pair.target, %reason,
                         "partition halted");
                 }
@@ -506,6 +531,7 @@ impl Supervisor {
                     known.state = Standing::Waiting(now.after(known.later), occasion);
                     known.later = (known.later * 2).min(LATER_MOST);
                     tracing::debug!(%flow, partition = %pair.source, why, "not decided yet");
+                    known.why = Some(why);
                 }
             }
         }
@@ -519,21 +545,22 @@ impl Supervisor {
         }
         self.progress.anchors.extend(anchors);
         let mut begun: BTreeMap<(TopicName, TopicName), usize> = BTreeMap::new();
-        for (pair, start) in starting {
+        for (pair, start, gap) in starting {
             let topics = (pair.source.topic.clone(), pair.target.topic.clone());
             *begun.entry(topics).or_default() += 1;
-            self.begin(pair, start).await;
+            self.begin(pair, start, gap).await;
         }
         for ((topic, target), partitions) in begun {
             tracing::info!(%flow, %topic, %target, partitions, "copying");
         }
     }
 
-    async fn begin(&mut self, pair: Pair, start: Start) {
+    async fn begin(&mut self, pair: Pair, start: Start, gap: Option<Gap>) {
         let terms = Terms {
             read_committed: self.settings.read_committed,
             batch_bytes_max: self.limit(&pair),
             verify: self.settings.verify,
+            oversize: self.settings.oversize,
         };
         // The shard with the fewest partitions; a partition stays in its shard.
         let mut loads = vec![0_usize; self.shards.len()];
@@ -545,12 +572,48 @@ impl Supervisor {
         let shard = *known.shard.get_or_insert(lightest);
         known.state = Standing::Copying;
         known.later = LATER_FIRST;
+        known.why = None;
         self.book.open(&pair.source, pair.source_id, pair.target_id);
         tracing::debug!(flow = %self.settings.id, partition = %pair.source, target = %pair.target,
             from = %start.upstream, to = %start.downstream, "copying partition");
         let Pair { source, target, source_id, target_id } = pair;
-        let assignment = Assignment { source, target, source_id, target_id, start, terms };
+        let assignment = Assignment { source, target, source_id, target_id, start, gap, terms };
         drop(self.shards[shard].send(Command::Begin(Box::new(assignment))).await);
+    }
+
+    /// Says what shards do not know about partitions that are not simply copied.
+    fn post_notices(&self) {
+        let mut notices = BTreeMap::new();
+        for (source, known) in &self.known {
+            let (state, waiting_for, halt) = match known.state {
+                Standing::Copying | Standing::Leaving(_) => continue,
+                Standing::Waiting(_, Occasion::Doubt { .. }) => (PartitionState::Doubt, None, None),
+                Standing::Waiting(_, Occasion::First) => {
+                    let waiting = known.why.clone().map(Waiting::Decision);
+                    (PartitionState::Waiting, waiting, None)
+                }
+                // Its shard says why.
+                Standing::Halted if known.why.is_none() => continue,
+                Standing::Halted => (PartitionState::Halted, None, known.why.clone()),
+            };
+            let target = known.pair.target.clone();
+            notices.insert(source.clone(), Notice { target, state, waiting_for, halt });
+        }
+        self.probe.post(notices);
+    }
+
+    /// Names the transactions that hold back what was committed behind them.
+    async fn tell_unstable(&mut self) {
+        for (partition, stable) in std::mem::take(&mut self.unstable) {
+            let flow = &self.settings.id;
+            let producers = match self.source.open_transactions(&partition).await {
+                Ok(open) => open.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+                Err(error) => format!("not known: {error}"),
+            };
+            tracing::warn!(%flow, %partition, last_stable_offset = %stable, producers,
+                "last stable offset has not moved for a minute: a transaction hangs, and what \
+                 follows it is not copied before it ends");
+        }
     }
 
     async fn summarise(&self) -> FlowStatus {

@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::internal_topics::{InternalTopic, ensure};
 use super::topics::{TopicRules, TopicsRound};
 use crate::client::{Backoff, Cluster, FrameBudget, RequestError};
-use crate::flow::{FlowSettings, FlowStatus, Pair, Supervisor};
+use crate::flow::{FlowSettings, FlowStatus, Pair, Probe, Supervisor, Workers};
 use crate::model::FlowId;
 
 /// How long a cluster may take to answer at first before that is worth a line. A first attempt
@@ -53,6 +53,8 @@ pub struct MirrorFlow {
     source: Cluster,
     target: Cluster,
     budget: FrameBudget,
+    probe: Probe,
+    workers: Workers,
     tracker: TaskTracker,
     status: watch::Sender<FlowStatus>,
 }
@@ -64,13 +66,16 @@ impl MirrorFlow {
         settings: MirrorSettings,
         (source, target): (&Cluster, &Cluster),
         budget: &FrameBudget,
-        tracker: &TaskTracker,
+        (workers, tracker): (&Workers, &TaskTracker),
     ) -> Self {
+        let settings_id = settings.flow.id.clone();
         Self {
             settings,
             source: source.clone(),
             target: target.clone(),
             budget: budget.clone(),
+            probe: Probe::new(settings_id),
+            workers: workers.clone(),
             tracker: tracker.clone(),
             status: watch::Sender::new(FlowStatus::default()),
         }
@@ -80,6 +85,12 @@ impl MirrorFlow {
     #[must_use]
     pub fn status(&self) -> watch::Receiver<FlowStatus> {
         self.status.subscribe()
+    }
+
+    /// Looks into the flow while it runs.
+    #[must_use]
+    pub fn probe(&self) -> Probe {
+        self.probe.clone()
     }
 
     fn id(&self) -> &FlowId {
@@ -207,7 +218,8 @@ impl MirrorFlow {
             identity.map_err(|error| format!("no producer id: {error}"))?,
             &ensured.made,
             &self.budget,
-            &self.tracker,
+            (&self.workers, &self.tracker),
+            &self.probe,
         )
         .await
         .map_err(|error| format!("progress cannot be read: {error}"))?;

@@ -28,6 +28,8 @@ pub enum GapReason {
     Compacted,
     /// The source removed records before they were copied: this is loss.
     Lost,
+    /// Records that the target takes in no batch, skipped by policy: this is loss.
+    Oversize,
 }
 
 impl GapReason {
@@ -40,6 +42,16 @@ impl GapReason {
             Self::Emptied => "emptied",
             Self::Compacted => "compacted",
             Self::Lost => "lost",
+            Self::Oversize => "oversize",
+        }
+    }
+
+    /// Whether records are missing on the target that a reader of the source could have seen.
+    #[must_use]
+    pub fn is_loss(self) -> bool {
+        match self {
+            Self::Lost | Self::Oversize => true,
+            Self::Control | Self::Aborted | Self::Emptied | Self::Compacted => false,
         }
     }
 }

@@ -25,6 +25,8 @@ pub enum Api {
     DescribeConfigs,
     /// Adds partitions to topics.
     CreatePartitions,
+    /// Tells who writes to a partition, and whose transaction is open (KIP-664).
+    DescribeProducers,
 }
 
 struct Row {
@@ -78,6 +80,13 @@ const TABLE: &[Row] = &[
         name: "CreatePartitions",
         range: (1, 3),
         flexible_from: 2,
+    },
+    Row {
+        api: Api::DescribeProducers,
+        key: 61,
+        name: "DescribeProducers",
+        range: (0, 0),
+        flexible_from: 0,
     },
 ];
 

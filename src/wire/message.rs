@@ -3,9 +3,10 @@
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::{
     CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse,
-    DescribeConfigsRequest, DescribeConfigsResponse, InitProducerIdRequest, InitProducerIdResponse,
-    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse,
-    OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
+    DescribeConfigsRequest, DescribeConfigsResponse, DescribeProducersRequest,
+    DescribeProducersResponse, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest,
+    ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
 };
 use kafka_protocol::protocol::{Decodable, Encodable};
 
@@ -34,6 +35,7 @@ calls! {
     CreatePartitionsRequest => CreatePartitionsResponse: CreatePartitions,
     CreateTopicsRequest => CreateTopicsResponse: CreateTopics,
     DescribeConfigsRequest => DescribeConfigsResponse: DescribeConfigs,
+    DescribeProducersRequest => DescribeProducersResponse: DescribeProducers,
     InitProducerIdRequest => InitProducerIdResponse: InitProducerId,
     ListOffsetsRequest => ListOffsetsResponse: ListOffsets,
     MetadataRequest => MetadataResponse: Metadata,

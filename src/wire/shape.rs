@@ -125,6 +125,26 @@ const DESCRIBE_CONFIGS: &[Field] = &[
 const CREATE_PARTITIONS: &[Field] =
     &[always(I32), always(Array(&[always(Text), always(I16), always(Text)]))];
 
+const DESCRIBE_PRODUCERS: &[Field] = &[
+    always(I32),
+    always(Array(&[
+        always(Text),
+        always(Array(&[
+            always(I32),
+            always(I16),
+            always(Text),
+            always(Array(&[
+                always(I64),
+                always(I32),
+                always(I32),
+                always(I64),
+                always(I32),
+                always(I64),
+            ])),
+        ])),
+    ])),
+];
+
 /// The shape of an answer's body. `None` for answers with a decoder of their own.
 fn of(api: Api) -> Option<&'static [Field]> {
     match api {
@@ -135,6 +155,7 @@ fn of(api: Api) -> Option<&'static [Field]> {
         Api::OffsetForLeaderEpoch => Some(OFFSET_FOR_LEADER_EPOCH),
         Api::DescribeConfigs => Some(DESCRIBE_CONFIGS),
         Api::CreatePartitions => Some(CREATE_PARTITIONS),
+        Api::DescribeProducers => Some(DESCRIBE_PRODUCERS),
         Api::Produce | Api::Fetch | Api::ApiVersions => None,
     }
 }

@@ -244,11 +244,13 @@ fn kraft(properties: &mut Properties, number: usize, controllers: &[u16]) {
     put(properties, "node.id", &number.to_string());
     put(properties, "controller.listener.names", "CONTROLLER");
     put(properties, "controller.quorum.voters", &voters.join(","));
-    // A killed node is noticed in 6 s (default 9); an election of the controller takes about one.
-    put(properties, "broker.session.timeout.ms", "6000");
+    // A killed node is noticed in Kafka's own 9 s. The quorum's time-outs are above its defaults (1 s, 2 s): every
+    // append is synced to disk, and on a disk that a build has just filled a sync takes seconds. Voters that give up
+    // on each other sooner than that elect for ever.
+    put(properties, "broker.session.timeout.ms", "9000");
     put(properties, "broker.heartbeat.interval.ms", "1000");
-    put(properties, "controller.quorum.election.timeout.ms", "500");
-    put(properties, "controller.quorum.fetch.timeout.ms", "1500");
+    put(properties, "controller.quorum.election.timeout.ms", "1000");
+    put(properties, "controller.quorum.fetch.timeout.ms", "4000");
 }
 
 /// A running cluster; gone when dropped.

@@ -32,8 +32,9 @@ use kafka_protocol::messages::offset_for_leader_epoch_request::{
 };
 use kafka_protocol::messages::{
     BrokerId, CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest,
-    InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, MetadataRequest,
-    MetadataResponse, OffsetForLeaderEpochRequest, TopicName as WireName,
+    DescribeProducersRequest, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest,
+    MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest, TopicName as WireName,
+    describe_producers_request,
 };
 use kafka_protocol::protocol::StrBytes;
 use serde_json::{Value, json};
@@ -259,6 +260,9 @@ impl<'a> Tap<'a> {
         for version in self.versions_of(Api::OffsetForLeaderEpoch)? {
             self.epochs(version)?;
         }
+        for version in self.versions_of(Api::DescribeProducers)? {
+            self.producers(version)?;
+        }
         Ok(())
     }
 
@@ -428,6 +432,17 @@ impl<'a> Tap<'a> {
             version,
             &request.with_resources(vec![some]).with_include_synonyms(true),
         )
+    }
+
+    fn producers(&mut self, version: i16) -> Result<()> {
+        let topic = |topic: &str| {
+            describe_producers_request::TopicRequest::default()
+                .with_name(name(topic))
+                .with_partition_indexes(vec![0, 9])
+        };
+        let request = DescribeProducersRequest::default()
+            .with_topics(vec![topic(TRANSACTIONS), topic(MISSING)]);
+        self.record_call("active", version, &request)
     }
 
     fn epochs(&mut self, version: i16) -> Result<()> {

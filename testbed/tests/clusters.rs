@@ -60,9 +60,14 @@ fn three_nodes_go_on_without_one_and_take_it_back() {
         assert_eq!(described.partitions[0].leader, 2);
         cluster.fill(&Fill::new("r3", 1_000)).unwrap();
 
+        // Two of three must be in sync without it.
+        cluster.await_in_sync("r3", SOON).unwrap();
         cluster.kill9(2).unwrap();
         // acks=all, so this waits for the new leader and the smaller ISR.
-        cluster.fill(&Fill::new("r3", 1_000).first(1_000)).unwrap();
+        let filled = cluster.fill(&Fill::new("r3", 1_000).first(1_000));
+        if let Err(error) = filled {
+            panic!("{version} without node 2: {error:#}\n{:#?}", cluster.describe_topic("r3"));
+        }
         cluster.await_leader("r3", 0, SOON, |leader| leader != 2).unwrap();
 
         cluster.restart(2).unwrap();

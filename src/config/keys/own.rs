@@ -3,16 +3,16 @@
 
 use super::Key;
 use super::Status::Same;
-use super::{keys, later};
+use super::keys;
 
 pub(super) const KEYS: &[&[Key]] = &[
     keys! { Process, "Heliograph";
         "heliograph.memory.bytes": Long = "16777216", Same,
-            "Bytes of fetched records that may be in memory at a time.";
+            "Bytes of fetched records that may be in memory at a time; unless set, up to four times as many on links with a long round trip.";
         "heliograph.verify.crc": String = "never", Same,
             "Whether checksums of raw batches are verified here too: never or always.";
-        "heliograph.http.listen": String = "", later("the status page"),
-            "Address on which metrics and status are served; off unless set.";
+        "heliograph.http.listen": String = "", Same,
+            "HOST:PORT on which /metrics and /status are served, to whoever can reach it; off unless set.";
     },
     keys! { Flow, "Heliograph";
         "gap.policy": String = "record", Same,
@@ -21,7 +21,11 @@ pub(super) const KEYS: &[&[Key]] = &[
             "What to do when a source topic was deleted and created again: restart or halt.";
         "existing.records.policy": String = "halt", Same,
             "What to do when a target partition holds records that no progress explains: halt or append.";
-        "oversize.policy": String = "halt", later("another answer than halting"),
-            "What to do when a record is larger than the target takes: halt.";
+        "oversize.policy": String = "halt", Same,
+            "What to do when a record is larger than the target takes: halt, or skip it and record a gap.";
+        "truncation.policy": String = "halt", Same,
+            "What to do when the source lost records after they were copied (unclean election): halt, or record it and copy what the source has now.";
+        "max.bytes.per.second": Long = "0", Same,
+            "Most bytes of batches that the flow sends to its target in a second; 0 for no limit.";
     },
 ];

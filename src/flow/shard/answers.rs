@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::supervisor::Report;
-use super::{Shard, SlotId};
+use super::{Asked, Shard, SlotId};
 use crate::client::{Answer, ConnectionFault};
 use crate::copy::{Effect, Outcome};
 use crate::model::{Leader, Moment, NodeId, Sequence, Side};
@@ -32,8 +32,11 @@ impl Shard {
                 return self.on_lane_lost(Side::Target, node, &cause, now);
             }
         };
+        let elapsed = now.since(request.sent);
         lane.lane.throttle(now, answer.throttle_ms);
+        lane.round_trips.note(elapsed);
         let failures = lane.lane.succeed();
+        self.latencies.produce.observe(elapsed.as_secs_f64());
         self.on_healthy(Side::Target, node, failures);
         let mut answered: BTreeMap<_, _> = answer
             .partitions
@@ -69,6 +72,7 @@ impl Shard {
         let was_full = slot.copier.wish().is_none();
         slot.copier.on_produced(sequence, outcome, &mut self.effects);
         self.perform(id, now);
+        self.weigh(id);
         self.enqueue(id);
         if was_full {
             self.mark_dirty(id);
@@ -78,7 +82,7 @@ impl Shard {
 
     pub(super) fn on_fetched(&mut self, node: NodeId, answer: Answer, now: Moment) {
         let Some(lane) = self.fetch_lanes.get_mut(&node) else { return };
-        let Some((_, version)) = lane.pending.take() else { return };
+        let Some(Asked { version, sent, .. }) = lane.pending.take() else { return };
         let decoded = match answer {
             Ok(body) => fetch::decode(version, &body).map_err(|error| format!("malformed {error}")),
             Err(ConnectionFault { cause, .. }) => Err(cause.to_string()),
@@ -88,6 +92,14 @@ impl Shard {
             Err(cause) => return self.on_lane_lost(Side::Source, node, &cause, now),
         };
         lane.lane.throttle(now, answer.throttle_ms);
+        let bytes = answer.partitions.iter().map(|part| part.records.len());
+        let filled = (bytes.clone().max().unwrap_or(0), bytes.sum());
+        // A quarter of the budget: one answer is read while others are on their way out.
+        let most = self.budget.most_bytes() / 4;
+        if self.settings.fetch_grows && lane.sizing.on_answer(now.since(sent), filled, most) {
+            lane.dirty.extend(&lane.members);
+            self.budget.widen(lane.sizing.answer * 4);
+        }
         let failures = lane.lane.succeed();
         self.on_healthy(Side::Source, node, failures);
         self.take_fetched(node, answer, now);
@@ -106,8 +118,13 @@ impl Shard {
             if slot.source_leader.is_none_or(|leader| leader.node != node) {
                 continue;
             }
+            slot.copier.set_ready_bytes_max(lane.sizing.partition);
+            if self.settings.read_committed && !part.code.is_error() {
+                Self::note_stable(slot, part.last_stable_offset, part.high_watermark, now);
+            }
             slot.copier.on_fetched(asked, part, &mut self.effects);
             self.perform(id, now);
+            self.weigh(id);
             self.enqueue(id);
             self.tell_when_quiet(id);
         }
@@ -123,16 +140,26 @@ impl Shard {
     /// Carries out what a copier asked for.
     fn perform(&mut self, id: SlotId, now: Moment) {
         let effects = std::mem::take(&mut self.effects);
+        let wall = self.source.clock().wall();
         for effect in &effects {
             let flow = &self.settings.id;
             let Some(slot) = self.slots.get_mut(&id) else { break };
             match effect {
-                Effect::Passed(gap) => tracing::warn!(%flow, partition = %slot.source,
-                    missing = %gap.range, count = gap.range.len(), reason = %gap.reason,
-                    "source records are gone before they were copied"),
-                Effect::Foreign { expected, found, upstream } => tracing::warn!(%flow,
-                    partition = %slot.target, %expected, %found, %upstream,
-                    "somebody else writes to the target partition"),
+                Effect::Passed(gap) => Self::tell_gap(flow, slot, *gap, wall),
+                Effect::Stored(newest) => {
+                    let late_ms = wall.since(*newest).max(0);
+                    #[expect(clippy::cast_precision_loss, reason = "milliseconds of this century")]
+                    self.latencies.replication.observe(late_ms as f64 / 1000.0);
+                }
+                Effect::Foreign { expected, found, upstream } => {
+                    slot.foreign += 1;
+                    // Two writers meet at every batch; the first times tell the story.
+                    if slot.foreign.is_power_of_two() {
+                        tracing::warn!(%flow, partition = %slot.target, %expected, %found,
+                            %upstream, times = slot.foreign,
+                            "somebody else writes to the target partition");
+                    }
+                }
                 Effect::FindSourceLeader => {
                     self.source.hint_stale(&slot.source.topic);
                     slot.fetch_not_before = now.after(Duration::from_millis(100));
@@ -145,6 +172,7 @@ impl Shard {
                     self.paused.insert(id);
                 }
                 Effect::Pause(code) => {
+                    slot.refused = Some(*code);
                     if slot.pause(now) {
                         tracing::warn!(%flow, partition = %slot.target, %code,
                             "batch not taken; trying again");
@@ -172,6 +200,7 @@ impl Shard {
                 Effect::Doubt(doubt) => slot.report = Some(Report::Doubt { source, doubt: *doubt }),
                 Effect::Halted => slot.report = Some(Report::Halted { source }),
                 Effect::Passed(_)
+                | Effect::Stored(_)
                 | Effect::Foreign { .. }
                 | Effect::FindSourceLeader
                 | Effect::FindTargetLeader

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::super::lane::Lane;
+use super::super::sizing::{RoundTrips, Sizing};
 use super::{FetchLane, InFlight, ProduceLane, Shard, SlotId};
 use crate::client::{Cluster, FetchSession, MetadataView};
 use crate::copy::Outcome;
@@ -63,6 +64,10 @@ impl Shard {
                     lane: Lane::new(&self.source, new.node, Some(self.budget.clone())),
                     session: FetchSession::default(),
                     pending: None,
+                    sizing: Sizing::new(
+                        self.settings.partition_bytes_max,
+                        self.settings.fetch_bytes_max,
+                    ),
                     members: BTreeSet::new(),
                     dirty: BTreeSet::new(),
                     names: BTreeMap::new(),
@@ -99,6 +104,7 @@ impl Shard {
                     lane: Lane::new(&self.target, new.node, None),
                     in_flight: VecDeque::new(),
                     queue: VecDeque::new(),
+                    round_trips: RoundTrips::default(),
                 });
             } else {
                 slot.copier.release();

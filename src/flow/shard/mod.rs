@@ -6,6 +6,7 @@
 
 mod answers;
 mod follow;
+mod looks;
 mod requests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -19,8 +20,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::lane::Lane;
 use super::progress::ProgressBook;
+use super::rate::RateLimit;
 use super::settings::FlowSettings;
+use super::sizing::{RoundTrips, Sizing};
 use super::slot::{Assignment, Slot};
+use super::status::{Latencies, PartitionStatus};
 use super::supervisor::{Mailbox, Report, ShardSummary};
 use crate::client::{
     Answer, Cluster, FetchSession, FrameBudget, Pending, RequestCause, SessionKey,
@@ -31,9 +35,6 @@ use crate::model::{Moment, NodeId, Sequence, Side, TopicPartition};
 /// Commands taken before the next look at the lanes, whose answers must not wait for long.
 const COMMANDS_AT_ONCE: usize = 1000;
 
-/// How often positions are noted in the book.
-const NOTE_INTERVAL: Duration = Duration::from_millis(500);
-
 /// What a supervisor tells a shard.
 #[derive(Debug)]
 pub(super) enum Command {
@@ -41,8 +42,10 @@ pub(super) enum Command {
     Begin(Box<Assignment>),
     /// Stop copying this source partition once nothing of it is in flight.
     Stop(TopicPartition),
-    /// Say how things stand.
+    /// Say how things stand, summed up.
     Summarise(oneshot::Sender<ShardSummary>),
+    /// Say how each partition stands.
+    Describe(oneshot::Sender<Vec<PartitionStatus>>),
     /// Fetch no more, see through what is in flight, note positions, end.
     Drain,
 }
@@ -52,6 +55,7 @@ type SlotId = u32;
 struct InFlight {
     pending: Pending,
     version: i16,
+    sent: Moment,
     parts: Vec<(SlotId, Sequence)>,
 }
 
@@ -60,12 +64,21 @@ struct ProduceLane {
     in_flight: VecDeque<InFlight>,
     /// Partitions that have a batch; each stands here once.
     queue: VecDeque<SlotId>,
+    round_trips: RoundTrips,
+}
+
+/// A question for more.
+struct Asked {
+    pending: Pending,
+    version: i16,
+    sent: Moment,
 }
 
 struct FetchLane {
     lane: Lane,
     session: FetchSession,
-    pending: Option<(Pending, i16)>,
+    pending: Option<Asked>,
+    sizing: Sizing,
     members: BTreeSet<SlotId>,
     /// Members whose wish may differ from what the session knows.
     dirty: BTreeSet<SlotId>,
@@ -88,6 +101,8 @@ pub(super) struct Shard {
     budget: FrameBudget,
     book: Arc<ProgressBook>,
     mailbox: Arc<Mailbox>,
+    rate: RateLimit,
+    latencies: Latencies,
     commands: mpsc::Receiver<Command>,
     source_changes: watch::Receiver<u64>,
     target_changes: watch::Receiver<u64>,
@@ -101,6 +116,8 @@ pub(super) struct Shard {
     effects: Vec<Effect>,
     /// Partitions that hold back until a moment.
     paused: BTreeSet<SlotId>,
+    /// Bytes that partitions hold outside of frames.
+    owned: usize,
     /// What partitions did whose copier was replaced or taken away.
     retired: ShardSummary,
 }
@@ -110,8 +127,8 @@ impl Shard {
         settings: Arc<FlowSettings>,
         (source, target): (&Cluster, &Cluster),
         budget: FrameBudget,
-        book: Arc<ProgressBook>,
-        mailbox: Arc<Mailbox>,
+        (book, mailbox): (Arc<ProgressBook>, Arc<Mailbox>),
+        (rate, latencies): (RateLimit, Latencies),
         commands: mpsc::Receiver<Command>,
     ) -> Self {
         Self {
@@ -121,6 +138,8 @@ impl Shard {
             budget,
             book,
             mailbox,
+            rate,
+            latencies,
             commands,
             source_changes: source.changes(),
             target_changes: target.changes(),
@@ -133,6 +152,7 @@ impl Shard {
             draining: false,
             effects: Vec::new(),
             paused: BTreeSet::new(),
+            owned: 0,
             retired: ShardSummary::default(),
         }
     }
@@ -186,17 +206,23 @@ impl Shard {
         );
         let paused = self.paused.iter().filter_map(|id| self.slots.get(id));
         let paused = paused.flat_map(|slot| [slot.not_before, slot.fetch_not_before]);
+        let queued = self.produce_lanes.values().any(|lane| !lane.queue.is_empty());
+        let limited = queued.then(|| self.rate.wait_until(now)).flatten();
         lanes
             .filter_map(|lane| lane.next_moment(now))
+            .chain(limited)
             .chain(paused.filter(|moment| *moment > now))
             .fold(self.next_note.max(now), Moment::min)
     }
 
     fn apply(&mut self, event: Event, now: Moment) {
         match event {
-            Event::Command(Some(Command::Begin(assignment))) => self.begin(*assignment),
+            Event::Command(Some(Command::Begin(assignment))) => self.begin(*assignment, now),
             Event::Command(Some(Command::Stop(source))) => self.stop(&source),
             Event::Command(Some(Command::Summarise(reply))) => drop(reply.send(self.summary())),
+            Event::Command(Some(Command::Describe(reply))) => {
+                drop(reply.send(self.describe(now)));
+            }
             // A supervisor that is gone cannot ask for anything any more.
             Event::Command(Some(Command::Drain) | None) => self.drain(),
             Event::Produced(node, answer) => self.on_produced(node, answer, now),
@@ -211,14 +237,21 @@ impl Shard {
         }
     }
 
-    fn begin(&mut self, assignment: Assignment) {
-        if let Some(id) = self.by_source.remove(&assignment.source) {
-            self.remove(id);
-        }
+    fn begin(&mut self, assignment: Assignment, now: Moment) {
+        let before = self.by_source.remove(&assignment.source).and_then(|id| self.take_out(id));
         let id = self.next_slot;
         self.next_slot += 1;
         self.by_source.insert(assignment.source.clone(), id);
-        self.slots.insert(id, Slot::new(assignment));
+        let gap = assignment.gap;
+        let mut slot = Slot::new(assignment, now);
+        if let Some(before) = before {
+            slot.inherit(before);
+        }
+        if let Some(gap) = gap {
+            slot.copier.note_gap(gap);
+            Self::tell_gap(&self.settings.id, &mut slot, gap, self.source.clock().wall());
+        }
+        self.slots.insert(id, slot);
         let views = (self.source.view(), self.target.view());
         self.follow_leader(id, (&views.0, &views.1));
         if self.draining {
@@ -253,13 +286,19 @@ impl Shard {
         }
     }
 
+    /// Forgets a partition; what it did still counts.
     fn remove(&mut self, id: SlotId) {
-        if let Some(slot) = self.slots.remove(&id) {
+        if let Some(slot) = self.take_out(id) {
             let counts = slot.copier.counts();
             self.retired.records += counts.records;
             self.retired.bytes += counts.bytes;
-            self.retired.batches += counts.batches;
+            self.retired.batches += counts.batches();
         }
+    }
+
+    fn take_out(&mut self, id: SlotId) -> Option<Slot> {
+        let slot = self.slots.remove(&id);
+        self.owned -= slot.as_ref().map_or(0, |slot| slot.owned);
         for lane in self.fetch_lanes.values_mut() {
             // The names stay until the lane's session starts anew; answers for a slot that is
             // gone are not looked at.
@@ -272,6 +311,7 @@ impl Shard {
         for lane in self.produce_lanes.values_mut() {
             lane.queue.retain(|slot| *slot != id);
         }
+        slot
     }
 
     fn drain(&mut self) {
@@ -281,35 +321,6 @@ impl Shard {
         }
         // Fetch lanes are of no more use, and a long poll must not hold up the end.
         self.fetch_lanes.clear();
-    }
-
-    fn summary(&self) -> ShardSummary {
-        let mut summary = self.retired;
-        for slot in self.slots.values() {
-            let counts = slot.copier.counts();
-            summary.partitions += 1;
-            summary.records += counts.records;
-            summary.bytes += counts.bytes;
-            summary.batches += counts.batches;
-            summary.rebuilt += counts.rebuilt.values().sum::<u64>();
-            summary.lag += slot.copier.lag().unwrap_or(0);
-            summary.halted += usize::from(slot.copier.halted().is_some());
-            summary.leaderless +=
-                usize::from(slot.source_leader.is_none() || slot.target_leader.is_none());
-        }
-        summary
-    }
-
-    /// Notes in the book how far the target has acknowledged.
-    fn note(&mut self, now: Moment) {
-        self.next_note = now.after(NOTE_INTERVAL);
-        for slot in self.slots.values_mut() {
-            let anchor = slot.copier.anchor();
-            if slot.noted != Some(anchor.upstream) {
-                slot.noted = Some(anchor.upstream);
-                self.book.note(&slot.source, anchor);
-            }
-        }
     }
 }
 
@@ -331,8 +342,8 @@ fn poll_lanes(
         }
     }
     for (node, lane) in fetch_lanes {
-        if let Some((pending, _)) = &mut lane.pending
-            && let Poll::Ready(answer) = Pin::new(pending).poll(cx)
+        if let Some(asked) = &mut lane.pending
+            && let Poll::Ready(answer) = Pin::new(&mut asked.pending).poll(cx)
         {
             return Poll::Ready(Event::Fetched(*node, answer));
         }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::super::slot::Slot;
-use super::{InFlight, Shard, SlotId};
-use crate::copy::WINDOW_BATCHES_MAX;
+use super::{Asked, InFlight, Shard, SlotId};
+use crate::copy::{Merging, WINDOW_BATCHES_MAX};
 use crate::model::{Moment, NodeId, Side};
 use crate::wire::fetch::{self, FetchWish, PartitionWish, uses_topic_ids};
 use crate::wire::{Api, PartitionBatch, encode_produce};
@@ -52,6 +52,9 @@ impl Shard {
         if lane.in_flight.len() >= IN_FLIGHT_PER_NODE || lane.queue.is_empty() {
             return false;
         }
+        if self.rate.wait_until(now).is_some() {
+            return false;
+        }
         let Some(connection) = lane.lane.usable(now).cloned() else { return false };
         let version = match connection.versions().choose(Api::Produce) {
             Ok(version) => version,
@@ -60,6 +63,8 @@ impl Shard {
                 return false;
             }
         };
+        let far = lane.round_trips.are_long();
+        let merging = if far { Merging::Far } else { Merging::Near };
         let mut bytes = 0;
         let mut taken = Vec::new();
         for _ in 0..lane.queue.len() {
@@ -73,6 +78,7 @@ impl Shard {
                 continue;
             }
             slot.queued = false;
+            slot.copier.set_merging(merging);
             if let Some((batch, sequence)) = slot.copier.take() {
                 bytes += batch.total_bytes();
                 taken.push((id, batch, sequence));
@@ -103,9 +109,11 @@ impl Shard {
         let frame = encode_produce(version, &settings.client_id, timeout_ms, &batches);
         let pending = connection.send(frame, patience + ANSWER_GRACE);
         let parts = taken.iter().map(|(id, _, sequence)| (*id, *sequence)).collect();
-        lane.in_flight.push_back(InFlight { pending, version, parts });
+        lane.in_flight.push_back(InFlight { pending, version, sent: now, parts });
+        self.rate.take(bytes);
         let was_full: Vec<SlotId> = taken.into_iter().map(|(id, ..)| id).collect();
         for id in was_full {
+            self.weigh(id);
             self.mark_dirty(id);
         }
         true
@@ -119,6 +127,10 @@ impl Shard {
         }
         lane.lane.want(now);
         let Some(connection) = lane.lane.usable(now).cloned() else { return };
+        if self.is_heavy() {
+            return;
+        }
+        let lane = self.fetch_lanes.get_mut(&node).expect("seen above");
         let produce_lanes = &self.produce_lanes;
         let open = |slot: &Slot| {
             let target_up = slot.target_leader.is_some_and(|leader| {
@@ -146,7 +158,7 @@ impl Shard {
             }
         };
         let topic_ids = uses_topic_ids(version);
-        let bytes_max = i32::try_from(self.settings.partition_bytes_max).unwrap_or(i32::MAX);
+        let bytes_max = i32::try_from(lane.sizing.partition).unwrap_or(i32::MAX);
         let changed: Vec<SlotId> = if lane.session.is_full() {
             lane.dirty.clear();
             lane.names.clear();
@@ -183,7 +195,7 @@ impl Shard {
         let wish = FetchWish {
             wait_ms_max: i32::try_from(wait.as_millis()).unwrap_or(i32::MAX),
             bytes_min: 1,
-            bytes_max: i32::try_from(self.settings.fetch_bytes_max).unwrap_or(i32::MAX),
+            bytes_max: i32::try_from(lane.sizing.answer).unwrap_or(i32::MAX),
             read_committed: self.settings.read_committed,
             session_id: plan.id,
             session_epoch: plan.epoch,
@@ -193,6 +205,6 @@ impl Shard {
         let settings = self.source.settings();
         let frame = fetch::encode(version, &settings.client_id, &wish);
         let pending = connection.send(frame, settings.request_timeout + wait);
-        lane.pending = Some((pending, version));
+        lane.pending = Some(Asked { pending, version, sent: now });
     }
 }

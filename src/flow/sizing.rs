@@ -1,0 +1,126 @@
+//! How much to ask for at once: little on a short way, more on a long one.
+
+use std::time::Duration;
+
+/// A round trip from which on it, and not the work, limits what one partition can move.
+///
+/// Brokers in one place answer within a millisecond or two; with 10 ms, five batches of 16 KiB in
+/// flight are 8 MB/s.
+const FAR: Duration = Duration::from_millis(10);
+
+/// Round trips remembered. The least of them is the way itself; the others also waited for data,
+/// or for a processor.
+const REMEMBERED: usize = 16;
+
+/// The least round trip of late.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RoundTrips {
+    recent: [Option<Duration>; REMEMBERED],
+    next: usize,
+}
+
+impl RoundTrips {
+    pub(super) fn note(&mut self, elapsed: Duration) {
+        self.recent[self.next] = Some(elapsed);
+        self.next = (self.next + 1) % REMEMBERED;
+    }
+
+    /// Whether even the shortest of them was long. Not before a few are known: the first answers
+    /// of a connection come late.
+    pub(super) fn are_long(&self) -> bool {
+        let known = self.recent.iter().flatten();
+        known.clone().count() >= 4 && known.min().is_some_and(|least| *least >= FAR)
+    }
+}
+
+/// The sizes of one lane's fetches, bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizing {
+    round_trips: RoundTrips,
+    base: (usize, usize),
+    /// Of one partition in one answer.
+    pub(super) partition: usize,
+    /// Of one answer.
+    pub(super) answer: usize,
+}
+
+impl Sizing {
+    /// Sizes for a short way.
+    pub(super) fn new(partition: usize, answer: usize) -> Self {
+        Self { round_trips: RoundTrips::default(), base: (partition, answer), partition, answer }
+    }
+
+    /// Takes notice of an answer: how long it took, its bytes, and those of its largest
+    /// partition. Sizes double, up to `most`, as long as the way is long and answers fill them.
+    /// Says whether they changed.
+    pub(super) fn on_answer(
+        &mut self,
+        elapsed: Duration,
+        (largest, bytes): (usize, usize),
+        most: usize,
+    ) -> bool {
+        let before = (self.partition, self.answer);
+        self.round_trips.note(elapsed);
+        if !self.round_trips.are_long() {
+            (self.partition, self.answer) = self.base;
+            return before != self.base;
+        }
+        if largest >= self.partition / 2 {
+            self.partition = (self.partition * 2).min(most).max(self.base.0);
+        }
+        if bytes >= self.answer / 2 {
+            self.answer = (self.answer * 2).min(most).max(self.base.1);
+        }
+        self.answer = self.answer.max(self.partition);
+        before != (self.partition, self.answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn on_a_long_way_full_answers_double_the_size_up_to_the_most() {
+        let mut sizing = Sizing::new(MIB / 4, 2 * MIB);
+        for _ in 0..20 {
+            let filled = (sizing.partition, sizing.partition);
+            sizing.on_answer(ms(100), filled, 4 * MIB);
+        }
+        assert_eq!((sizing.partition, sizing.answer), (4 * MIB, 4 * MIB));
+    }
+
+    #[test]
+    fn answers_that_waited_for_data_or_for_a_processor_do_not_make_the_way_long() {
+        let mut sizing = Sizing::new(MIB / 4, 2 * MIB);
+        for round in 0..100 {
+            let elapsed = if round % 8 == 0 { ms(1) } else { ms(80) };
+            sizing.on_answer(elapsed, (MIB, 2 * MIB), 4 * MIB);
+        }
+        assert_eq!((sizing.partition, sizing.answer), (MIB / 4, 2 * MIB));
+    }
+
+    #[test]
+    fn on_a_long_way_answers_that_are_not_full_leave_the_size_alone() {
+        let mut sizing = Sizing::new(MIB / 4, 2 * MIB);
+        for _ in 0..20 {
+            assert!(!sizing.on_answer(ms(100), (1000, 1000), 4 * MIB));
+        }
+    }
+
+    #[test]
+    fn a_way_that_became_short_goes_back_to_small_fetches() {
+        let mut sizing = Sizing::new(MIB / 4, 2 * MIB);
+        for _ in 0..10 {
+            sizing.on_answer(ms(100), (4 * MIB, 4 * MIB), 4 * MIB);
+        }
+        assert!(sizing.on_answer(ms(1), (0, 0), 4 * MIB));
+        assert_eq!((sizing.partition, sizing.answer), (MIB / 4, 2 * MIB));
+    }
+}
