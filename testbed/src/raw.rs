@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
-use heliograph::batch::{BatchHeader, HEADER_BYTES, RawBatch, amend, rebuild};
+use heliograph::batch::{BatchHeader, HEADER_BYTES, Oversize, RawBatch, amend, rebuild};
 use heliograph::model::Offset;
 
 /// For one answer of a broker that is busy, behind a delay.
@@ -256,7 +256,7 @@ pub fn sendable(bytes: &[u8], out: &mut Vec<(i32, Vec<u8>)>) -> Result<()> {
         out.push((count, anonymous(&batch)));
         return Ok(());
     }
-    for piece in rebuild(&batch, Offset(base.0), 1 << 20)? {
+    for piece in rebuild(&batch, Offset(base.0), 1 << 20, Oversize::Refuse)?.pieces {
         out.push((piece.batch.header().count, anonymous(&piece.batch)));
     }
     Ok(())

@@ -289,7 +289,10 @@ fn init_producer_id(
     // Transactional ids have no coordinator here.
     let code = asked.refuse.or(request.transactional_id.as_ref().map(|_| 15));
     if let Some(code) = code {
-        return answer.with_error_code(code).with_producer_id(ProducerId(-1)).with_producer_epoch(-1);
+        return answer
+            .with_error_code(code)
+            .with_producer_id(ProducerId(-1))
+            .with_producer_epoch(-1);
     }
     state.next_producer += 1;
     answer.with_producer_id(ProducerId(state.next_producer)).with_producer_epoch(0)

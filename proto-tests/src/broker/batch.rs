@@ -127,7 +127,8 @@ impl Header {
 #[must_use]
 pub fn intact(batch: &[u8]) -> bool {
     batch.len() >= HEADER
-        && Header::read(batch).is_some_and(|header| header.crc == crc32c::crc32c(&batch[CRC_FROM..]))
+        && Header::read(batch)
+            .is_some_and(|header| header.crc == crc32c::crc32c(&batch[CRC_FROM..]))
 }
 
 /// Writes the checksum of the bytes into them.
@@ -332,8 +333,7 @@ fn pack(packing: Packing, plain: &[u8]) -> Vec<u8> {
     let packed = match packing {
         Packing::None => Ok(plain.to_vec()),
         Packing::Gzip => {
-            let mut out =
-                flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+            let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
             out.write_all(plain).and_then(|()| out.finish())
         }
         Packing::Snappy => snap::raw::Encoder::new()

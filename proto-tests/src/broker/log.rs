@@ -141,7 +141,8 @@ impl PartitionLog {
         if header.epoch > known.epoch {
             return if first == 0 { Sequenced::Next } else { Sequenced::Refused(45) };
         }
-        let expected = known.recent.back().map_or(0, |(_, last, _)| last.wrapping_add(1) & i32::MAX);
+        let expected =
+            known.recent.back().map_or(0, |(_, last, _)| last.wrapping_add(1) & i32::MAX);
         if first == expected { Sequenced::Next } else { Sequenced::Refused(45) }
     }
 
@@ -294,7 +295,8 @@ impl PartitionLog {
     pub fn truncate(&mut self, offset: i64) -> i64 {
         let keep = self.batches.partition_point(|stored| stored.header.next() <= offset);
         self.batches.truncate(keep);
-        self.end = self.batches.last().map_or(self.start, |last| last.header.next()).max(self.start);
+        self.end =
+            self.batches.last().map_or(self.start, |last| last.header.next()).max(self.start);
         let end = self.end;
         self.epochs.retain(|(_, begun)| *begun < end);
         self.producers.clear();
@@ -379,8 +381,7 @@ impl PartitionLog {
 
 fn rewritten(stored: &Stored, kept: &[Record]) -> Stored {
     let header = stored.header;
-    let from =
-        Origin { producer: header.producer, epoch: header.epoch, sequence: header.sequence };
+    let from = Origin { producer: header.producer, epoch: header.epoch, sequence: header.sequence };
     let packing = if kept.is_empty() {
         Packing::None
     } else {

@@ -209,8 +209,7 @@ impl FakeCluster {
     /// Outside a runtime.
     pub fn dial(&self, endpoint: &Endpoint) -> io::Result<DuplexStream> {
         let mut state = locked(&self.shared.state);
-        let found =
-            state.nodes.iter().find(|(_, node)| node.port == endpoint.port && node.up);
+        let found = state.nodes.iter().find(|(_, node)| node.port == endpoint.port && node.up);
         let Some(node) = found.map(|(id, _)| *id).filter(|_| endpoint.host == state.name) else {
             return Err(io::ErrorKind::ConnectionRefused.into());
         };

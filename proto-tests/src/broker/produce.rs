@@ -113,10 +113,11 @@ pub(super) fn produce(
     asked: &Asked,
     request: &ProduceRequest,
 ) -> Option<ProduceResponse> {
-    let transactional = request.topic_data.iter().flat_map(|topic| &topic.partition_data).any(|one| {
-        let header = one.records.as_ref().and_then(|records| Header::read(records));
-        header.is_some_and(|header| header.has(TRANSACTIONAL))
-    });
+    let transactional =
+        request.topic_data.iter().flat_map(|topic| &topic.partition_data).any(|one| {
+            let header = one.records.as_ref().and_then(|records| Header::read(records));
+            header.is_some_and(|header| header.has(TRANSACTIONAL))
+        });
     let whole = match request.acks {
         // Without a transactional id nothing transactional may be written.
         _ if transactional && request.transactional_id.is_none() => Some(53),
@@ -156,9 +157,8 @@ pub(super) fn produce(
                 .with_partition_responses(partitions),
         );
     }
-    let answer = ProduceResponse::default()
-        .with_responses(topics)
-        .with_throttle_time_ms(asked.throttle_ms);
+    let answer =
+        ProduceResponse::default().with_responses(topics).with_throttle_time_ms(asked.throttle_ms);
     (request.acks != 0).then_some(answer)
 }
 

@@ -295,11 +295,7 @@ impl State {
     pub(super) fn store(&mut self, topic: &str, index: usize, batch: &Bytes) -> i64 {
         let internal = topic.starts_with("mm2-");
         if internal {
-            let mark = Mark {
-                topic: topic.to_owned(),
-                batch: batch.clone(),
-                ends: self.ends(),
-            };
+            let mark = Mark { topic: topic.to_owned(), batch: batch.clone(), ends: self.ends() };
             self.marks.push(mark);
         } else {
             self.data_batches += 1;

@@ -194,8 +194,7 @@ fn one_partition(evidence: &Evidence, place: &Place, out: &mut Vec<Violation>) {
             out.push(Violation { invariant: "foreign", what });
         }
         if let Some(first) = seen.insert(entry.serial, at) {
-            let what =
-                format!("{name}: upstream {upstream} stands at downstream {first} and {at}");
+            let what = format!("{name}: upstream {upstream} stands at downstream {first} and {at}");
             out.push(Violation { invariant: "once", what });
             continue;
         }
@@ -251,7 +250,8 @@ fn committed(evidence: &Evidence, out: &mut Vec<Violation>) {
         if let Some(downstream) = one.downstream
             && downstream > one.end
         {
-            let what = format!("{name}: downstream {downstream} was written, and {} is the end", one.end);
+            let what =
+                format!("{name}: downstream {downstream} was written, and {} is the end", one.end);
             out.push(Violation { invariant: "committed", what });
         }
         let there: BTreeMap<u64, i64> = evidence

@@ -154,8 +154,11 @@ impl Run {
     /// One life of the mirror. `false` if it was the last.
     fn incarnation(&mut self) -> bool {
         self.evidence.halts.clear();
-        let runtime =
-            Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
         let end = runtime.block_on(self.live());
         self.world.source.detach();
         self.target.detach();
@@ -570,9 +573,8 @@ fn positions(state: &State, ids: &BTreeMap<String, Vec<[u8; 16]>>) -> Vec<Commit
     let mut out = Vec::new();
     for mark in &state.marks {
         for record in batch::records(&mark.batch).unwrap_or_default() {
-            let parse = |bytes: Option<&Vec<u8>>| -> Option<Value> {
-                serde_json::from_slice(bytes?).ok()
-            };
+            let parse =
+                |bytes: Option<&Vec<u8>>| -> Option<Value> { serde_json::from_slice(bytes?).ok() };
             let (Some(key), Some(value)) =
                 (parse(record.key.as_ref()), parse(record.value.as_ref()))
             else {

@@ -172,14 +172,8 @@ impl World {
         let sequence = self.sequences.entry(place.clone()).or_default();
         let from = from.map(|from| Origin { sequence: *sequence, ..from });
         *sequence = sequence.wrapping_add(i32::try_from(count).unwrap_or(0)) & i32::MAX;
-        let batch = batch::write(
-            0,
-            count,
-            &records,
-            packing,
-            attributes,
-            from.unwrap_or(Origin::NOBODY),
-        );
+        let batch =
+            batch::write(0, count, &records, packing, attributes, from.unwrap_or(Origin::NOBODY));
         let base = self.source.with(|state| state.append(&place.0, place.1, &batch));
         let generation = self.generation(&place.0);
         let fate = from.map_or(Fate::Wanted, |from| Fate::Open(from.producer));

@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
-use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
+use kafka_protocol::messages::delete_records_request::{
+    DeleteRecordsPartition, DeleteRecordsTopic,
+};
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic, ForgottenTopic};
 use kafka_protocol::messages::fetch_response::PartitionData;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
@@ -64,7 +66,9 @@ pub(crate) fn against(rule: impl AsyncFnOnce(Broker)) {
                 Broker::real(address).await
             }
             None => {
-                println!("against the scripted broker (TESTBED_BOOTSTRAP=host:port names a real one)");
+                println!(
+                    "against the scripted broker (TESTBED_BOOTSTRAP=host:port names a real one)"
+                );
                 Broker::fake(&FakeCluster::new("fake", 1, Release::V4_3))
             }
         };
@@ -85,7 +89,13 @@ impl Broker {
         Self { pipe: Box::new(stream), correlation: 0, fake: Some(cluster.clone()) }
     }
 
-    pub(crate) async fn send_raw(&mut self, key: i16, version: i16, flexible: bool, body: &[u8]) -> Bytes {
+    pub(crate) async fn send_raw(
+        &mut self,
+        key: i16,
+        version: i16,
+        flexible: bool,
+        body: &[u8],
+    ) -> Bytes {
         self.correlation += 1;
         let mut frame = BytesMut::new();
         frame.put_i16(key);
@@ -171,9 +181,8 @@ impl Broker {
         let one = PartitionProduceData::default()
             .with_index(partition)
             .with_records(Some(Bytes::copy_from_slice(records)));
-        let data = TopicProduceData::default()
-            .with_name(topic_name(topic))
-            .with_partition_data(vec![one]);
+        let data =
+            TopicProduceData::default().with_name(topic_name(topic)).with_partition_data(vec![one]);
         let request = ProduceRequest::default()
             .with_acks(-1)
             .with_timeout_ms(10_000)
@@ -193,7 +202,12 @@ impl Broker {
     }
 
     /// Partition 0 from an offset on, by topic id.
-    pub(crate) async fn fetch_by_id(&mut self, topic: &Made, from: i64, isolation: i8) -> PartitionData {
+    pub(crate) async fn fetch_by_id(
+        &mut self,
+        topic: &Made,
+        from: i64,
+        isolation: i8,
+    ) -> PartitionData {
         let ask = Ask { isolation, ..Ask::default() };
         let request = ask.request(16, topic, &[(0, from)]);
         let mut answer = self.fetch(16, &request).await;
@@ -336,7 +350,12 @@ impl Default for Ask {
 }
 
 impl Ask {
-    pub(crate) fn request(&self, version: i16, topic: &Made, wanted: &[(i32, i64)]) -> FetchRequest {
+    pub(crate) fn request(
+        &self,
+        version: i16,
+        topic: &Made,
+        wanted: &[(i32, i64)],
+    ) -> FetchRequest {
         let partition = |(index, offset): &(i32, i64)| {
             FetchPartition::default()
                 .with_partition(*index)

@@ -71,7 +71,10 @@ fn a_batch_is_stored_at_the_end_with_the_leaders_epoch_and_comes_back_as_it_was(
         assert_eq!(broker.produce(&topic, &sent).await, (0, 2));
 
         let part = broker.fetch_by_id(&topic, 0, 0).await;
-        assert_eq!((part.high_watermark, part.last_stable_offset, part.log_start_offset), (4, 4, 0));
+        assert_eq!(
+            (part.high_watermark, part.last_stable_offset, part.log_start_offset),
+            (4, 4, 0)
+        );
         let stored = batch::split(&part.records.unwrap());
         assert_eq!(stored.len(), 2);
         let second = Header::read(&stored[1]).unwrap();
@@ -101,8 +104,7 @@ fn batches_that_no_client_may_write_are_refused() {
         assert_eq!(broker.produce(&topic, &empty).await.0, 87, "no records");
         let old = with_field(good.clone(), 16, &[1]);
         assert_eq!(broker.produce(&topic, &old).await.0, 87, "format 1");
-        let control =
-            batch::write(0, 1, &records(&["a"]), Packing::None, CONTROL, Origin::NOBODY);
+        let control = batch::write(0, 1, &records(&["a"]), Packing::None, CONTROL, Origin::NOBODY);
         assert_eq!(broker.produce(&topic, &control).await.0, 87, "control");
         let without = batch_of(1, from(5, 0, -1));
         assert_eq!(broker.produce(&topic, &without).await.0, 87, "a producer without a sequence");
@@ -134,8 +136,7 @@ fn every_codec_is_taken_and_kept() {
     against(async |mut broker| {
         let topic = broker.topic(1, &[]).await;
         for (packing, base) in Packing::ALL.into_iter().zip((0..).step_by(2)) {
-            let sent =
-                batch::write(0, 2, &records(&["a", "b"]), packing, 0, Origin::NOBODY);
+            let sent = batch::write(0, 2, &records(&["a", "b"]), packing, 0, Origin::NOBODY);
             assert_eq!(broker.produce(&topic, &sent).await, (0, base), "{packing:?}");
             let part = broker.fetch_by_id(&topic, base, 0).await;
             let stored = batch::split(&part.records.unwrap());
@@ -456,8 +457,7 @@ fn aborted_transactions_are_listed_for_readers_of_committed_records() {
             .map(|batch| Header::read(batch).unwrap())
             .map(|header| (header.base, header.has(TRANSACTIONAL), header.has(CONTROL)))
             .collect();
-        let wanted =
-            [(0, true, false), (2, false, false), (3, true, false), (5, true, true)];
+        let wanted = [(0, true, false), (2, false, false), (3, true, false), (5, true, true)];
         assert_eq!(kinds, wanted);
         assert!(!batch::is_commit(&set[3]));
         assert_eq!(set[3].len(), 78, "a marker");
