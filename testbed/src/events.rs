@@ -64,14 +64,14 @@ impl Mirror {
         parse(&self.log_text())
     }
 
-    /// Waits for an event with this message whose text holds all of `words`.
+    /// Waits for an event whose message holds `message`, and that as a whole holds all of `words`.
     pub fn await_event(&self, message: &str, words: &[&str], within: Duration) -> Result<Event> {
         let mut found = None;
         eventually(&format!("an event {message:?} with {words:?}"), within, self, || {
             found = self
                 .events()
                 .into_iter()
-                .find(|event| event.message() == message && event.holds(words));
+                .find(|event| event.message().contains(message) && event.holds(words));
             Ok(found.is_some())
         })?;
         found.context("the event is gone")
