@@ -76,11 +76,15 @@ impl Planner {
     ) -> Vec<(Pair, Decision)> {
         let sources: Vec<_> = pairs.iter().map(|pair| pair.source.clone()).collect();
         let targets: Vec<_> = pairs.iter().map(|pair| pair.target.clone()).collect();
-        let (source_starts, source_ends, target_starts, target_ends) = tokio::join!(
-            self.source.list_offsets(&sources, EARLIEST, false),
-            self.source.list_offsets(&sources, LATEST, false),
+        // The target first: whatever it holds by then, the source listed after it explains, also
+        // while a second process copies by mistake.
+        let (target_starts, target_ends) = tokio::join!(
             self.target.list_offsets(&targets, EARLIEST, false),
             self.target.list_offsets(&targets, LATEST, false),
+        );
+        let (source_starts, source_ends) = tokio::join!(
+            self.source.list_offsets(&sources, EARLIEST, false),
+            self.source.list_offsets(&sources, LATEST, false),
         );
         let mut decisions = Vec::with_capacity(pairs.len());
         for pair in pairs {
