@@ -15,7 +15,7 @@ use super::resume::{Decision, Occasion, Planner};
 use super::settings::FlowSettings;
 use super::shard::{Command, Shard};
 use super::slot::Assignment;
-use super::status::{Notice, PartitionState, Probe, Waiting};
+use super::status::{Notice, PartitionState, Probe, Waiting, log_gap};
 use super::workers::Workers;
 use crate::client::{Backoff, Cluster, FrameBudget, LogError};
 use crate::copy::{Doubt, Start, Terms};
@@ -519,6 +519,9 @@ impl Supervisor {
                 Decision::Start(start, gap) => {
                     let anchor =
                         Anchor { start, source_id: pair.source_id, target_id: pair.target_id };
+                    if let Some(gap) = gap {
+                        log_gap(&flow, &pair.source, gap);
+                    }
                     if self.progress.is_behind(&pair.source, &anchor) {
                         reset.insert(pair.source.clone(), start.upstream);
                     }

@@ -410,7 +410,7 @@ impl Run {
             Event::Append(topic, partition, batches, records) => {
                 let place = self.place(topic, partition);
                 for batch in 0..batches {
-                    let count = i64::try_from(1 + (records + batch * 7) % records.max(1));
+                    let count = i64::try_from(1 + (records / 2 + batch * 7) % records.max(1));
                     self.world.append(&place, count.unwrap_or(1), batch % 2 == 0);
                 }
             }

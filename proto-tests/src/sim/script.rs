@@ -121,7 +121,8 @@ impl Script {
         let length_ms = *rng.pick(&[500, 5_000, 20_000]);
         let truncates = rng.chance(120);
         let traits = Traits {
-            recreates: rng.chance(150) && script.source.0.has_topic_ids(),
+            // Before Fetch named topics by id nobody can tell whose records an answer holds.
+            recreates: rng.chance(150) && script.source.0.fetches_by_id(),
             truncates,
             damages: rng.chance(60),
             // A log that is cut off while the mirror is away is not noticed yet: see

@@ -249,7 +249,8 @@ impl Shard {
         }
         if let Some(gap) = gap {
             slot.copier.note_gap(gap);
-            Self::tell_gap(&self.settings.id, &mut slot, gap, self.source.clock().wall());
+            // The supervisor has said so already.
+            slot.remember(gap, self.source.clock().wall());
         }
         self.slots.insert(id, slot);
         let views = (self.source.view(), self.target.view());
