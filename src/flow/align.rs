@@ -235,6 +235,11 @@ impl RecordWalk {
         })
     }
 
+    /// Whether any record of the source was found among the stored ones.
+    pub(super) fn has_met(&self) -> bool {
+        self.at > 0
+    }
+
     /// Looks at the next source batch.
     ///
     /// # Errors
@@ -393,7 +398,9 @@ mod tests {
         let show = |walk: &mut RecordWalk, batch: &RawBatch| {
             walk.show(&ScannedBatch { batch: batch.clone(), aborted: false }).unwrap()
         };
+        assert!(!walk.has_met());
         assert_eq!(show(&mut walk, &left[0]), Step::GoOn);
+        assert!(walk.has_met());
         assert_eq!(show(&mut walk, &left[1]), Step::Done);
         assert_eq!(walk.upstream, Offset(4));
     }

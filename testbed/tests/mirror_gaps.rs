@@ -105,6 +105,39 @@ fn retention_that_overtakes_a_killed_mirror_is_reported() {
     assert!(comparison.must_be_copied_by(&mirror).unwrap().total.matched >= 200);
 }
 
+/// The first thing left in the source's log is no record: what lies before it is gone all the same.
+#[test]
+fn a_gap_that_ends_at_a_transaction_marker_is_reported() {
+    let (source, target) = Cluster::pair().unwrap();
+    source.create_topic(&Topic::new("t")).unwrap();
+    // Offsets 0 to 99, a marker at 100, 101 to 200, a marker at 201, ...
+    let committed = |first| Fill::new("t", 100).first(first).transactions(100, 0);
+    source.fill(&committed(0)).unwrap();
+    let flow = FlowFile::one_way(("s", &source), ("t", &target));
+    let mut mirror = Mirror::with_events(&flow).unwrap();
+    target.await_end_offsets("s.t", 100, COPY_WAIT).unwrap();
+    // Its position is written down; the next records are stored, and killed before theirs is.
+    thread::sleep(Duration::from_millis(2_500));
+    source.fill(&committed(100)).unwrap();
+    target.await_end_offsets("s.t", 200, COPY_WAIT).unwrap();
+    mirror.kill9().unwrap();
+    for first in [200, 300, 400] {
+        source.fill(&committed(first)).unwrap();
+    }
+    source.delete_records("t", 0, 403).unwrap();
+    let first = testbed::raw::headers(&source.bootstrap(), "t", 0, 403).unwrap()[0];
+    assert!(first.attributes.is_control() && first.base_offset.0 == 403, "{first:?}");
+    mirror.launch().unwrap();
+
+    let told = mirror.await_event(GONE, &["t-0"], COPY_WAIT).unwrap();
+    // Its beginning may be counted without markers, and so be too early; never too late.
+    assert!(told.number("first").is_some_and(|first| first <= 202), "{told:?}");
+    assert_eq!(told.number("end"), Some(403), "{told:?}");
+    let comparison =
+        Comparison::new(&source, "t", &target, "s.t").from(vec![403], vec![200]).wait(COPY_WAIT);
+    assert_eq!(comparison.must_be_copied_by(&mirror).unwrap().total.matched, 100);
+}
+
 #[test]
 fn a_log_that_begins_inside_a_batch_is_mirrored_from_there() {
     let (source, target) = Cluster::pair().unwrap();
