@@ -9,6 +9,7 @@ mod clock;
 mod cluster;
 mod connection;
 mod dial;
+mod epochs;
 mod fetch_session;
 mod frame_budget;
 mod log;

@@ -119,6 +119,8 @@ pub enum Effect {
 struct Ready {
     batch: RawBatch,
     upstream: OffsetRange,
+    /// Epoch of its source batch, or of the last one in it.
+    epoch: LeaderEpoch,
     path: Path,
 }
 
@@ -150,6 +152,8 @@ pub struct Copier {
     window: Window,
     /// First upstream offset not yet acknowledged by the target. Never moves back.
     acked: Offset,
+    /// Epoch of the last batch before it.
+    acked_epoch: LeaderEpoch,
     /// Downstream offset that the next acknowledgement must have.
     downstream: Offset,
     /// Everything passed before this upstream offset has been counted.
@@ -175,6 +179,7 @@ impl Copier {
             merging: Merging::default(),
             window: Window::new(start.identity, start.sequence),
             acked: start.upstream,
+            acked_epoch: start.epoch,
             downstream: start.downstream,
             passed_to: start.upstream,
             source_end: Offset(-1),
@@ -233,9 +238,9 @@ impl Copier {
             return None;
         }
         if !self.window.can_resend()
-            && let Some(Ready { batch, upstream, path }) = self.next_ready()
+            && let Some(Ready { batch, upstream, epoch, path }) = self.next_ready()
         {
-            self.window.push(&batch, upstream, path);
+            self.window.push(&batch, (upstream, epoch), path);
         }
         self.window.send()
     }
@@ -253,12 +258,13 @@ impl Copier {
                 continue;
             }
             let start = self.ready.front()?.upstream.start;
-            let end = self.ready.get(run - 1)?.upstream.end;
+            let (end, epoch) =
+                self.ready.get(run - 1).map(|last| (last.upstream.end, last.epoch))?;
             for _ in 0..run {
                 let _merged = self.pop_ready();
             }
             let upstream = OffsetRange::new(start, end);
-            return Some(Ready { batch, upstream, path: Path::Merged });
+            return Some(Ready { batch, upstream, epoch, path: Path::Merged });
         }
         self.pop_ready()
     }
@@ -303,7 +309,7 @@ impl Copier {
         Start {
             upstream: self.acked,
             downstream: self.downstream,
-            epoch: self.epoch,
+            epoch: self.acked_epoch,
             identity: self.window.identity(),
             sequence: self.window.first_sequence(),
         }
@@ -394,7 +400,7 @@ impl Copier {
     fn forget_ready(&mut self) {
         self.ready.clear();
         (self.ready_bytes, self.ready_owned) = (0, 0);
-        self.fetched = self.window.upstream_end().unwrap_or(self.acked);
+        (self.fetched, self.epoch) = self.window.end().unwrap_or((self.acked, self.acked_epoch));
     }
 
     fn halt(&mut self, reason: HaltReason, out: &mut Vec<Effect>) {
@@ -479,6 +485,9 @@ impl Copier {
         if (!raw || self.terms.verify) && !batch::verify(&batch) {
             return Err(HaltReason::SourceDamaged(header.base_offset));
         }
+        if header.leader_epoch.is_known() {
+            self.epoch = header.leader_epoch;
+        }
         match decision {
             Disposition::Forward => {
                 self.push(batch, OffsetRange::new(header.base_offset, next), Path::Raw);
@@ -505,9 +514,6 @@ impl Copier {
             }
         }
         self.fetched = next;
-        if header.leader_epoch.is_known() {
-            self.epoch = header.leader_epoch;
-        }
         Ok(())
     }
 
@@ -517,7 +523,7 @@ impl Copier {
         if path != Path::Raw {
             self.ready_owned += bytes;
         }
-        self.ready.push_back(Ready { batch, upstream, path });
+        self.ready.push_back(Ready { batch, upstream, epoch: self.epoch, path });
     }
 
     fn pass(&mut self, from: Offset, to: Offset, reason: GapReason, out: &mut Vec<Effect>) {
@@ -539,7 +545,7 @@ impl Copier {
         if !self.window.is_empty() || !self.ready.is_empty() {
             return;
         }
-        self.acked = self.fetched;
+        (self.acked, self.acked_epoch) = (self.fetched, self.epoch);
         if let State::Halting(_) = self.state
             && let State::Halting(reason) = std::mem::replace(&mut self.state, State::Copying)
         {
@@ -595,7 +601,7 @@ impl Copier {
         }
         out.push(Effect::Stored(done.batch.max_timestamp()));
         self.downstream = self.downstream.advance(i64::from(done.count));
-        self.acked = done.upstream.end;
+        (self.acked, self.acked_epoch) = (done.upstream.end, done.epoch);
         self.counts.records += u64::from(done.count.unsigned_abs());
         self.counts.bytes += done.batch.total_bytes() as u64;
         *self.counts.batches.entry(done.path).or_default() += 1;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::path::Path;
 use crate::batch::{OutBatch, RawBatch, restamp};
-use crate::model::{OffsetRange, ProducerIdentity, Sequence};
+use crate::model::{LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Sequence};
 
 /// Batches of one partition that may be sent and not yet acknowledged.
 ///
@@ -19,6 +19,8 @@ pub const WINDOW_BATCHES_MAX: usize = 5;
 pub(super) struct Sent {
     pub(super) batch: OutBatch,
     pub(super) upstream: OffsetRange,
+    /// Epoch of the last source batch in it.
+    pub(super) epoch: LeaderEpoch,
     pub(super) sequence: Sequence,
     pub(super) count: i32,
     /// How it came to be what it is.
@@ -100,20 +102,35 @@ impl Window {
         if self.rewind { self.outstanding() == 0 } else { self.cursor < self.sent.len() }
     }
 
-    /// End of the upstream offsets in the window.
-    pub(super) fn upstream_end(&self) -> Option<crate::model::Offset> {
-        self.sent.back().map(|last| last.upstream.end)
+    /// End of the upstream offsets in the window, and the epoch there.
+    pub(super) fn end(&self) -> Option<(Offset, LeaderEpoch)> {
+        self.sent.back().map(|last| (last.upstream.end, last.epoch))
     }
 
     /// Gives a new batch its sequence; it goes out after those before it.
-    pub(super) fn push(&mut self, batch: &RawBatch, upstream: OffsetRange, path: Path) {
+    pub(super) fn push(
+        &mut self,
+        batch: &RawBatch,
+        (upstream, epoch): (OffsetRange, LeaderEpoch),
+        path: Path,
+    ) {
         debug_assert!(self.has_room());
         let sequence = self.next;
         let count = batch.header().count;
         self.next = sequence.advance(count);
         let batch = restamp(batch, self.identity, sequence);
         let (led, out, owned) = (false, false, path != Path::Raw);
-        self.sent.push_back(Sent { batch, upstream, sequence, count, path, owned, led, out });
+        self.sent.push_back(Sent {
+            batch,
+            upstream,
+            epoch,
+            sequence,
+            count,
+            path,
+            owned,
+            led,
+            out,
+        });
     }
 
     /// The batch that goes out next, marked as out.

@@ -210,6 +210,8 @@ pub(super) struct RecordWalk {
     /// The target shows its own append times: only payloads can be compared.
     without_times: bool,
     at: usize,
+    /// Upstream offset behind the last record that was found, or that of the anchor.
+    behind_found: Offset,
     /// First upstream offset not copied, as far as walked.
     pub(super) upstream: Offset,
     /// Epoch of the last batch looked at.
@@ -217,8 +219,10 @@ pub(super) struct RecordWalk {
 }
 
 impl RecordWalk {
-    pub(super) fn new(upstream: Offset, epoch: LeaderEpoch) -> Self {
-        Self { stored: Vec::new(), without_times: false, at: 0, upstream, epoch }
+    /// From an anchor on, or from where the source's log begins if that is behind it.
+    pub(super) fn new(anchor: Offset, log_start: Offset, epoch: LeaderEpoch) -> Self {
+        let (behind_found, upstream) = (anchor, anchor.max(log_start));
+        Self { stored: Vec::new(), without_times: false, at: 0, behind_found, upstream, epoch }
     }
 
     /// Takes a batch of ours from the target, in log order. All must be shown before the first of
@@ -238,6 +242,18 @@ impl RecordWalk {
     /// Whether any record of the source was found among the stored ones.
     pub(super) fn has_met(&self) -> bool {
         self.at > 0
+    }
+
+    /// Where the source's log parts from what was copied, and how far that went at least, once all
+    /// was shown.
+    ///
+    /// Every record that is stored and was not found had an upstream offset of its own behind the
+    /// last one found. Where compaction took it, that offset is missing; where the log was cut
+    /// off, another record has it, or none yet.
+    pub(super) fn parted(&self) -> Option<(Offset, Offset)> {
+        let left = i64::try_from(self.stored.len() - self.at).unwrap_or(i64::MAX);
+        let copied = self.behind_found.advance(left);
+        (left > 0 && self.upstream < copied).then_some((self.upstream, copied))
     }
 
     /// Looks at the next source batch.
@@ -260,7 +276,10 @@ impl RecordWalk {
             let time = (!self.without_times).then_some(record.timestamp.0);
             let wanted = print(record.payload, time);
             match self.stored[self.at..].iter().position(|stored| *stored == wanted) {
-                Some(ahead) => self.at += ahead + 1,
+                Some(ahead) => {
+                    self.at += ahead + 1;
+                    self.behind_found = record.offset.advance(1);
+                }
                 None => stop = Some(record.offset),
             }
         });
@@ -392,7 +411,7 @@ mod tests {
         let left = [copied[1].clone(), copied[2].clone()];
         assert_eq!(walk(&target, &left).0, Ok(Step::Compare));
 
-        let mut walk = RecordWalk::new(Offset(0), LeaderEpoch::UNKNOWN);
+        let mut walk = RecordWalk::new(Offset(0), Offset(0), LeaderEpoch::UNKNOWN);
         walk.store(&as_stored(&copied[0], 0)).unwrap();
         walk.store(&as_stored(&copied[1], 2)).unwrap();
         let show = |walk: &mut RecordWalk, batch: &RawBatch| {
@@ -403,5 +422,30 @@ mod tests {
         assert!(walk.has_met());
         assert_eq!(show(&mut walk, &left[1]), Step::Done);
         assert_eq!(walk.upstream, Offset(4));
+        assert_eq!(walk.parted(), None);
+    }
+
+    #[test]
+    fn a_log_that_went_another_way_is_told_from_one_that_was_cleaned() {
+        let copied = [batch(0, &["a", "b"]), batch(2, &["c", "d"])];
+        let walked = |left: &[RawBatch]| {
+            let mut walk = RecordWalk::new(Offset(0), Offset(0), LeaderEpoch::UNKNOWN);
+            copied.iter().for_each(|one| walk.store(&as_stored(one, 0)).unwrap());
+            for batch in left {
+                let scanned = ScannedBatch { batch: batch.clone(), aborted: false };
+                if walk.show(&scanned).unwrap() == Step::Done {
+                    break;
+                }
+            }
+            walk.parted()
+        };
+
+        // Cut off behind "b": others have the offsets, or nobody has yet.
+        let parted = Some((Offset(2), Offset(4)));
+        assert_eq!(walked(&[copied[0].clone(), batch(2, &["X", "Y", "Z"])]), parted);
+        assert_eq!(walked(&[copied[0].clone()]), parted);
+        // "c" and "d" were cleaned away: their offsets are nobody's.
+        assert_eq!(walked(&[copied[0].clone(), batch(4, &["e"])]), None);
+        assert_eq!(walked(&copied), None);
     }
 }

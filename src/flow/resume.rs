@@ -52,6 +52,8 @@ pub(super) enum Occasion {
 struct Ends {
     source: EndOffsets,
     target: EndOffsets,
+    /// Where the source's log leaves the epoch of the anchor's last batch, if it knows.
+    epoch: Option<Offset>,
 }
 
 /// Decides about partitions of one flow.
@@ -86,11 +88,17 @@ impl Planner {
             self.source.list_offsets(&sources, EARLIEST, false),
             self.source.list_offsets(&sources, LATEST, false),
         );
+        let epochs = pairs.iter().filter_map(|pair| {
+            let anchor = progress.anchors.get(&pair.source)?;
+            (anchor.source_id == pair.source_id).then(|| (pair.source.clone(), anchor.start.epoch))
+        });
+        let epoch_ends = self.source.epoch_ends(&epochs.collect()).await;
         let mut decisions = Vec::with_capacity(pairs.len());
         for pair in pairs {
             let ends = ends(&source_starts, &source_ends, &pair.source).and_then(|source| {
                 let target = ends(&target_starts, &target_ends, &pair.target)?;
-                Ok(Ends { source, target })
+                let epoch = epoch_ends.get(&pair.source).copied();
+                Ok(Ends { source, target, epoch })
             });
             let decision = match ends {
                 Ok(ends) => self.decide_one(pair, ends, progress, occasion).await,
@@ -118,6 +126,7 @@ impl Planner {
             identity: self.identity,
             sequence: Sequence::ZERO,
         };
+        let mut cut = None;
         let start = match (anchor, connect) {
             (Some(anchor), _) if anchor.source_id != pair.source_id => {
                 if self.settings.recreate == Recreate::Halt {
@@ -141,7 +150,10 @@ impl Planner {
                 fresh(next)
             }
             (Some(anchor), _) => match self.reconcile(pair, ends, anchor).await {
-                Ok(start) => start,
+                Ok((start, parted)) => {
+                    cut = parted;
+                    start
+                }
                 Err(decision) => return decision,
             },
             (None, Some(next)) if ends.target.end == Offset::ZERO && next > Offset::ZERO => {
@@ -168,7 +180,7 @@ impl Planner {
                 }
             }
         };
-        self.within_source(pair, start, ends, occasion)
+        self.within_source(pair, (start, cut), ends, occasion)
     }
 
     /// `start`, where what comes next is not what was to come next under `before`.
@@ -186,11 +198,12 @@ impl Planner {
     fn within_source(
         &self,
         pair: &Pair,
-        mut start: Start,
+        (mut start, parted): (Start, Option<Offset>),
         ends: Ends,
         occasion: Occasion,
     ) -> Decision {
         let cut = match occasion {
+            _ if parted.is_some() => parted,
             Occasion::Doubt { diverged: Some(end), .. } => Some(end),
             // Only its leader can say so: the end as listed may trail behind for a moment.
             Occasion::Doubt { out_of_range: true, .. } => Some(ends.source.end),
@@ -206,8 +219,11 @@ impl Planner {
                 count = only_on_target.len(), %epoch,
                 "source was cut off below what was copied; copying what it has now");
             start.upstream = end;
-            start.epoch = LeaderEpoch::UNKNOWN;
             start = self.shutting_out(start.identity, start);
+        }
+        if cut.is_some() {
+            // The epoch that led here is not the log's: asked with it again, it would say so again.
+            start.epoch = LeaderEpoch::UNKNOWN;
         }
         let mut gap = None;
         if start.upstream < ends.source.start {
@@ -226,14 +242,22 @@ impl Planner {
         Decision::Start(start, gap)
     }
 
-    async fn reconcile(&self, pair: &Pair, ends: Ends, anchor: &Anchor) -> Result<Start, Decision> {
+    /// Where to go on behind what the target holds, and where the source's log parts from that, if
+    /// it does.
+    async fn reconcile(
+        &self,
+        pair: &Pair,
+        ends: Ends,
+        anchor: &Anchor,
+    ) -> Result<(Start, Option<Offset>), Decision> {
         let mut start = anchor.start;
+        let parted = ends.epoch.filter(|end| *end < start.upstream);
         if ends.target.end < start.downstream {
             let (found, expected) = (ends.target.end, start.downstream);
             return Err(Decision::Halt(HaltReason::TargetCut { found, expected }));
         }
         if ends.target.end == start.downstream {
-            return Ok(start);
+            return Ok((start, parted));
         }
         let mut stored = Stored::new(start.identity, start.sequence, start.downstream);
         self.scan_target(pair, start, ends, |batch| {
@@ -249,14 +273,33 @@ impl Planner {
             let upstream = start.upstream;
             return Err(Decision::Halt(HaltReason::Unexplained { downstream, upstream }));
         }
+        if parted.is_some() {
+            // Nothing behind the anchor is in the source's log any more.
+            start.sequence = stored.next_sequence();
+            start.downstream = ends.target.end;
+            start.upstream = start.upstream.advance(i64::from(stored.records()));
+            return Ok((start, parted));
+        }
         let trimmed = ends.source.start > start.upstream;
+        // After a change of leaders the log may have gone another way behind the anchor.
+        let other_leader = ends.epoch.is_some_and(|end| end < ends.source.end);
         let mut walk = CountWalk::new(&stored, start.upstream, start.epoch);
-        let mut step = if trimmed && !walk.is_done() { Step::Compare } else { Step::GoOn };
+        let compare = (trimmed || other_leader) && !walk.is_done();
+        let mut step = if compare { Step::Compare } else { Step::GoOn };
         if step == Step::GoOn && !walk.is_done() {
             step = self.scan_source(pair, start.upstream, ends, |one| walk.show(one)).await?;
         }
         let (upstream, epoch, met) = match step {
-            Step::Compare => self.compare(pair, start, ends, &stored).await?,
+            Step::Compare => {
+                let walk = self.compare(pair, start, ends, &stored).await?;
+                if let Some((parted, copied)) = walk.parted() {
+                    start.sequence = stored.next_sequence();
+                    start.downstream = ends.target.end;
+                    start.upstream = copied;
+                    return Ok((start, Some(parted)));
+                }
+                (walk.upstream, walk.epoch, walk.has_met())
+            }
             Step::GoOn if !walk.is_done() => {
                 // The source ends before all that the target holds of ours is explained.
                 return Err(Decision::Halt(HaltReason::Unexplained {
@@ -278,19 +321,19 @@ impl Planner {
             if trimmed && !met && copied_to < ends.source.start { copied_to } else { upstream };
         start.epoch = epoch;
         start.downstream = ends.target.end;
-        Ok(start)
+        Ok((start, None))
     }
 
-    /// Record by record, where the source has holes; also whether any record was met on both sides.
+    /// Record by record, where the source has holes or may have gone another way.
     async fn compare(
         &self,
         pair: &Pair,
         start: Start,
         ends: Ends,
         stored: &Stored,
-    ) -> Result<(Offset, LeaderEpoch, bool), Decision> {
-        let from = start.upstream.max(ends.source.start);
-        let mut walk = RecordWalk::new(from, start.epoch);
+    ) -> Result<RecordWalk, Decision> {
+        let mut walk = RecordWalk::new(start.upstream, ends.source.start, start.epoch);
+        let from = walk.upstream;
         self.scan_target(pair, start, ends, |batch| {
             if !stored.is_ours(batch) || batch.header().attributes.is_control() {
                 return Ok(());
@@ -300,7 +343,7 @@ impl Planner {
         })
         .await?;
         self.scan_source(pair, from, ends, |one| walk.show(one)).await?;
-        Ok((walk.upstream, walk.epoch, walk.has_met()))
+        Ok(walk)
     }
 
     /// Shows the target's batches behind the anchor.

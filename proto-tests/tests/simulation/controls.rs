@@ -169,7 +169,6 @@ fn drain_objects_when_it_is_late_and_when_something_is_left_undone() {
 /// and has grown again, other records are counted for those that it lost.
 /// `OffsetForLeaderEpoch` with the anchor's epoch would tell.
 #[test]
-#[ignore = "a source that is cut off while the mirror is away is not noticed yet"]
 fn a_log_that_is_cut_off_while_the_mirror_is_away_is_noticed() {
     let mut script = plain();
     script.topics = vec![(Kind::Plain, 1)];
