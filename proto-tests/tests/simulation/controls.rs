@@ -54,7 +54,8 @@ fn a_plain_run_breaks_nothing() {
 
 #[test]
 fn complete_objects_when_the_target_loses_what_it_acknowledged() {
-    let quirks = Quirks { loses_every: Some(3), ..Quirks::default() };
+    // With sequences the mirror would notice: the next batch would not follow.
+    let quirks = Quirks { loses_every: Some(3), forgets_sequences: true, ..Quirks::default() };
     assert!(named(&evidence(plain(), Some(quirks))).contains("complete"));
 }
 
