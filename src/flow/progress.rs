@@ -130,12 +130,28 @@ impl Loaded {
         for record in positions? {
             if let Some((partition, anchor)) = decode(settings, &record) {
                 match anchor {
+                    Some(anchor) if loaded.has_passed(&partition, &anchor) => {}
                     Some(anchor) => drop(loaded.anchors.insert(partition, anchor)),
                     None => drop(loaded.anchors.remove(&partition)),
                 }
             }
         }
         Ok(loaded)
+    }
+
+    /// Whether an anchor that comes later in the topic was written earlier: what a killed process
+    /// left in a broker's socket lands when it likes. A target's log does not go back.
+    fn has_passed(&self, source: &TopicPartition, anchor: &Anchor) -> bool {
+        self.anchors.get(source).is_some_and(|known| {
+            let (late, known_start) = (anchor.start, known.start);
+            anchor.target_id == known.target_id
+                && (late.downstream < known_start.downstream
+                    || (late.downstream == known_start.downstream
+                        && anchor.source_id == known.source_id
+                        && late.upstream < known_start.upstream
+                        && late.identity.id == known_start.identity.id
+                        && late.identity.epoch <= known_start.identity.epoch))
+        })
     }
 
     /// Whether a partition that is to start at `anchor` starts behind what was committed for it:
@@ -428,6 +444,28 @@ mod tests {
         assert!(book.pages().to_anchor.is_empty());
         book.note(&source, now, start);
         assert_eq!(book.pages().to_anchor.len(), 1);
+    }
+
+    #[test]
+    fn an_anchor_that_lands_late_does_not_take_the_place_of_a_newer_one() {
+        let source = TopicPartition::new("t", 0);
+        let (source_id, target_id) = (TopicId([1; 16]), TopicId([2; 16]));
+        let known = Anchor { start: start(), source_id, target_id };
+        let anchors = BTreeMap::from([(source.clone(), known)]);
+        let loaded = Loaded { anchors, ..Loaded::default() };
+        let with = |start: Start| Anchor { start, ..known };
+        let downstream = Offset(1100);
+        assert!(loaded.has_passed(&source, &with(Start { downstream, ..start() })));
+        let upstream = Offset(1233);
+        assert!(loaded.has_passed(&source, &with(Start { upstream, ..start() })));
+
+        assert!(!loaded.has_passed(&source, &known));
+        // A source that was cut off is copied again from before, under the next epoch.
+        let identity = start().identity.next_epoch().unwrap();
+        assert!(!loaded.has_passed(&source, &with(Start { upstream, identity, ..start() })));
+        let made_anew =
+            Anchor { target_id: TopicId([3; 16]), ..with(Start { downstream, ..start() }) };
+        assert!(!loaded.has_passed(&source, &made_anew));
     }
 
     fn start() -> Start {

@@ -251,7 +251,7 @@ impl Planner {
         if step == Step::GoOn && !walk.is_done() {
             step = self.scan_source(pair, start.upstream, ends, |one| walk.show(one)).await?;
         }
-        let (upstream, epoch) = match step {
+        let (upstream, epoch, found) = match step {
             Step::Compare => self.compare(pair, start, ends, &stored).await?,
             Step::GoOn if !walk.is_done() => {
                 // The source ends before all that the target holds of ours is explained.
@@ -260,7 +260,7 @@ impl Planner {
                     upstream: start.upstream,
                 }));
             }
-            Step::GoOn | Step::Done => (walk.upstream, walk.epoch),
+            Step::GoOn | Step::Done => (walk.upstream, walk.epoch, true),
         };
         tracing::info!(flow = %self.settings.id, partition = %pair.source, from = %upstream,
             records = stored.records(), "target's log says how far the last run came");
@@ -268,11 +268,8 @@ impl Planner {
         // What the source has lost behind the last record stored was not copied. Holes that it
         // had before are counted in, as nobody can tell them apart now.
         let copied_to = start.upstream.advance(i64::from(stored.records()));
-        start.upstream = if trimmed && upstream == ends.source.start && copied_to < upstream {
-            copied_to
-        } else {
-            upstream
-        };
+        let lost = trimmed && !found && copied_to < ends.source.start;
+        start.upstream = if lost { copied_to } else { upstream };
         start.epoch = epoch;
         start.downstream = ends.target.end;
         Ok(start)
@@ -285,7 +282,7 @@ impl Planner {
         start: Start,
         ends: Ends,
         stored: &Stored,
-    ) -> Result<(Offset, LeaderEpoch), Decision> {
+    ) -> Result<(Offset, LeaderEpoch, bool), Decision> {
         let from = start.upstream.max(ends.source.start);
         let mut walk = RecordWalk::new(from, start.epoch);
         self.scan_target(pair, start, ends, |batch| {
@@ -297,7 +294,7 @@ impl Planner {
         })
         .await?;
         self.scan_source(pair, from, ends, |one| walk.show(one)).await?;
-        Ok((walk.upstream, walk.epoch))
+        Ok((walk.upstream, walk.epoch, walk.has_found()))
     }
 
     /// Shows the target's batches behind the anchor.
