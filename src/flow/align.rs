@@ -109,7 +109,8 @@ pub(super) struct CountWalk<'a> {
     at: usize,
     /// First upstream offset not copied, as far as walked.
     pub(super) upstream: Offset,
-    /// Epoch of the last batch that was copied whole.
+    /// Epoch of the last batch before that place: a fetch that names an older one is told that the
+    /// logs part.
     pub(super) epoch: LeaderEpoch,
 }
 
@@ -137,7 +138,10 @@ impl<'a> CountWalk<'a> {
             return Ok(Step::Compare);
         }
         match judge(scanned, self.upstream)? {
-            Disposition::Drop(_) => self.upstream = header.next_offset(),
+            Disposition::Drop(_) => {
+                self.upstream = header.next_offset();
+                self.epoch = header.leader_epoch;
+            }
             Disposition::Rebuild(RebuildReason::OffsetHoles) => return Ok(Step::Compare),
             _ if header.count != header.last_offset_delta + 1 => return Ok(Step::Compare),
             // Dense, so records can be counted without being seen.
@@ -166,7 +170,9 @@ impl<'a> CountWalk<'a> {
             }
         }
         if count > self.left {
+            // Part of it was copied, so what was copied last is of its epoch.
             self.upstream = self.upstream.advance(i64::from(self.left));
+            self.epoch = header.leader_epoch;
             self.left = 0;
             return Ok(Step::Done);
         }
@@ -225,6 +231,11 @@ impl RecordWalk {
         Self { stored: Vec::new(), without_times: false, at: 0, behind_found, upstream, epoch }
     }
 
+    /// Whether the source still has one of the records stored.
+    pub(super) fn has_found(&self) -> bool {
+        self.at > 0
+    }
+
     /// Takes a batch of ours from the target, in log order. All must be shown before the first of
     /// the source.
     ///
@@ -237,11 +248,6 @@ impl RecordWalk {
         for_each_record(batch, |record| {
             stored.push(print(record.payload, (!without_times).then_some(record.timestamp.0)));
         })
-    }
-
-    /// Whether any record of the source was found among the stored ones.
-    pub(super) fn has_met(&self) -> bool {
-        self.at > 0
     }
 
     /// Where the source's log parts from what was copied, and how far that went at least, once all
@@ -265,6 +271,7 @@ impl RecordWalk {
         let header = scanned.batch.header();
         if let Disposition::Drop(_) = judge(scanned, self.upstream)? {
             self.upstream = header.next_offset();
+            self.epoch = header.leader_epoch;
             return Ok(Step::GoOn);
         }
         let from = self.upstream;
@@ -288,6 +295,9 @@ impl RecordWalk {
             cause: cause.into(),
         })?;
         if let Some(offset) = stop {
+            if offset > from.max(header.base_offset) {
+                self.epoch = header.leader_epoch;
+            }
             self.upstream = offset;
             return Ok(Step::Done);
         }

@@ -18,7 +18,7 @@ mod status;
 mod supervisor;
 mod workers;
 
-pub use progress::{Anchor, ProgressBook};
+pub use progress::{Anchor, Page, ProgressBook};
 pub use settings::{ExistingRecords, FlowSettings, GapPolicy, Recreate, Reset, Truncation};
 pub use status::{Latencies, PartitionState, PartitionStatus, Probe, SeenGap, Waiting};
 pub use supervisor::{FlowStatus, Pair, Supervisor};

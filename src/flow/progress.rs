@@ -53,17 +53,19 @@ pub struct ProgressBook {
 /// The source topic and the target topic that a position is about.
 type Ids = (TopicId, TopicId);
 
-#[derive(Debug, Default)]
-struct Pages {
-    ids: BTreeMap<TopicPartition, Ids>,
-    to_anchor: BTreeMap<TopicPartition, Start>,
-    to_commit: BTreeMap<TopicPartition, Offset>,
+/// The page of a partition that notes are taken on: one for each time that it was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    number: u64,
+    ids: Ids,
 }
 
-impl Pages {
-    fn is_about(&self, source: &TopicPartition, ids: Ids) -> bool {
-        self.ids.get(source) == Some(&ids)
-    }
+#[derive(Debug, Default)]
+struct Pages {
+    opened: u64,
+    open: BTreeMap<TopicPartition, Page>,
+    to_anchor: BTreeMap<TopicPartition, Start>,
+    to_commit: BTreeMap<TopicPartition, Offset>,
 }
 
 impl ProgressBook {
@@ -71,20 +73,23 @@ impl ProgressBook {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says which topics a partition's positions are about from here on. What was noted about
-    /// others is dropped: under the new ids it would be a lie.
-    pub fn open(&self, source: &TopicPartition, ids: (TopicId, TopicId)) {
+    /// Opens a page for a partition that is started anew, with topics of these ids. What was
+    /// noted on the page before is dropped: it would be written behind the position that the
+    /// partition starts from, or under the ids of another topic.
+    pub fn open(&self, source: &TopicPartition, ids: (TopicId, TopicId)) -> Page {
         let mut pages = self.pages();
-        if pages.ids.insert(source.clone(), ids) != Some(ids) {
-            pages.to_anchor.remove(source);
-            pages.to_commit.remove(source);
-        }
+        pages.opened += 1;
+        let page = Page { number: pages.opened, ids };
+        pages.open.insert(source.clone(), page);
+        pages.to_anchor.remove(source);
+        pages.to_commit.remove(source);
+        page
     }
 
-    /// Notes how far the target has acknowledged a source partition of these topics.
-    pub fn note(&self, source: &TopicPartition, ids: (TopicId, TopicId), start: Start) {
+    /// Notes how far the target has acknowledged a source partition, if `page` is still open.
+    pub fn note(&self, source: &TopicPartition, page: Page, start: Start) {
         let mut pages = self.pages();
-        if pages.is_about(source, ids) {
+        if pages.open.get(source) == Some(&page) {
             pages.to_anchor.insert(source.clone(), start);
         }
     }
@@ -125,12 +130,28 @@ impl Loaded {
         for record in positions? {
             if let Some((partition, anchor)) = decode(settings, &record) {
                 match anchor {
+                    Some(anchor) if loaded.has_passed(&partition, &anchor) => {}
                     Some(anchor) => drop(loaded.anchors.insert(partition, anchor)),
                     None => drop(loaded.anchors.remove(&partition)),
                 }
             }
         }
         Ok(loaded)
+    }
+
+    /// Whether an anchor that comes later in the topic was written earlier: what a killed process
+    /// left in a broker's socket lands when it likes. A target's log does not go back.
+    fn has_passed(&self, source: &TopicPartition, anchor: &Anchor) -> bool {
+        self.anchors.get(source).is_some_and(|known| {
+            let (late, known_start) = (anchor.start, known.start);
+            anchor.target_id == known.target_id
+                && (late.downstream < known_start.downstream
+                    || (late.downstream == known_start.downstream
+                        && anchor.source_id == known.source_id
+                        && late.upstream < known_start.upstream
+                        && late.identity.id == known_start.identity.id
+                        && late.identity.epoch <= known_start.identity.epoch))
+        })
     }
 
     /// Whether a partition that is to start at `anchor` starts behind what was committed for it:
@@ -359,20 +380,19 @@ impl Committer {
 
     async fn write_anchors(&self) -> Result<(), LogError> {
         let mut places = self.writing.lock().await;
-        let anchors: BTreeMap<TopicPartition, Anchor> = {
+        let (anchors, open) = {
             let mut pages = self.book.pages();
             let noted = std::mem::take(&mut pages.to_anchor);
-            let ids = &pages.ids;
             let anchors = noted.into_iter().filter_map(|(source, start)| {
-                let (source_id, target_id) = *ids.get(&source)?;
+                let (source_id, target_id) = pages.open.get(&source)?.ids;
                 Some((source, Anchor { start, source_id, target_id }))
             });
-            anchors.collect()
+            (anchors.collect::<BTreeMap<_, _>>(), pages.open.clone())
         };
         let written = self.append_anchors(&anchors, &mut places).await;
         let mut pages = self.book.pages();
         for (source, anchor) in anchors {
-            if !pages.is_about(&source, (anchor.source_id, anchor.target_id)) {
+            if pages.open.get(&source) != open.get(&source) {
                 continue;
             }
             if written.is_ok() {
@@ -389,11 +409,11 @@ impl Committer {
     /// ahead of it, and knows that MM2 was here if it is not.
     async fn write_offsets(&self) -> Result<(), LogError> {
         let _alone = self.writing.lock().await;
-        let (pending, ids) = {
+        let (pending, open) = {
             let mut pages = self.book.pages();
             let mut pending = std::mem::take(&mut pages.to_commit);
             pending.retain(|_, next| next.0 > 0);
-            (pending, pages.ids.clone())
+            (pending, pages.open.clone())
         };
         if pending.is_empty() {
             return Ok(());
@@ -402,7 +422,7 @@ impl Committer {
         if written.is_err() {
             let mut pages = self.book.pages();
             for (source, next) in pending {
-                if pages.ids.get(&source) == ids.get(&source) {
+                if pages.open.get(&source) == open.get(&source) {
                     pages.to_commit.entry(source).or_insert(next);
                 }
             }
@@ -449,21 +469,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_noted_about_a_topic_is_not_written_for_the_one_made_anew() {
+    fn what_was_noted_before_a_partition_was_started_anew_is_not_written_behind_its_start() {
         let (source, start) = (TopicPartition::new("t", 0), start());
-        let (old, new) = ((TopicId([1; 16]), TopicId::NONE), (TopicId([2; 16]), TopicId::NONE));
+        let ids = (TopicId([1; 16]), TopicId::NONE);
         let book = ProgressBook::default();
-        book.open(&source, old);
-        book.note(&source, old, start);
-        book.open(&source, old);
+        let before = book.open(&source, ids);
+        book.note(&source, before, start);
         assert_eq!(book.pages().to_anchor.get(&source), Some(&start));
 
-        book.open(&source, new);
+        let now = book.open(&source, ids);
         assert!(book.pages().to_anchor.is_empty());
-        book.note(&source, old, start);
+        book.note(&source, before, start);
         assert!(book.pages().to_anchor.is_empty());
-        book.note(&source, new, start);
+        book.note(&source, now, start);
         assert_eq!(book.pages().to_anchor.len(), 1);
+    }
+
+    #[test]
+    fn an_anchor_that_lands_late_does_not_take_the_place_of_a_newer_one() {
+        let source = TopicPartition::new("t", 0);
+        let (source_id, target_id) = (TopicId([1; 16]), TopicId([2; 16]));
+        let known = Anchor { start: start(), source_id, target_id };
+        let anchors = BTreeMap::from([(source.clone(), known)]);
+        let loaded = Loaded { anchors, ..Loaded::default() };
+        let with = |start: Start| Anchor { start, ..known };
+        let downstream = Offset(1100);
+        assert!(loaded.has_passed(&source, &with(Start { downstream, ..start() })));
+        let upstream = Offset(1233);
+        assert!(loaded.has_passed(&source, &with(Start { upstream, ..start() })));
+
+        assert!(!loaded.has_passed(&source, &known));
+        // A source that was cut off is copied again from before, under the next epoch.
+        let identity = start().identity.next_epoch().unwrap();
+        assert!(!loaded.has_passed(&source, &with(Start { upstream, identity, ..start() })));
+        let made_anew =
+            Anchor { target_id: TopicId([3; 16]), ..with(Start { downstream, ..start() }) };
+        assert!(!loaded.has_passed(&source, &made_anew));
     }
 
     fn start() -> Start {

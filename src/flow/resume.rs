@@ -298,7 +298,7 @@ impl Planner {
                     start.upstream = copied;
                     return Ok((start, Some(parted)));
                 }
-                (walk.upstream, walk.epoch, walk.has_met())
+                (walk.upstream, walk.epoch, walk.has_found())
             }
             Step::GoOn if !walk.is_done() => {
                 // The source ends before all that the target holds of ours is explained.

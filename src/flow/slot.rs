@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::progress::Page;
 use super::status::SeenGap;
 use super::supervisor::Report;
 use crate::client::SessionKey;
@@ -25,6 +26,8 @@ pub(super) struct Assignment {
     pub(super) source_id: TopicId,
     pub(super) target_id: TopicId,
     pub(super) start: Start,
+    /// Where its progress is noted.
+    pub(super) page: Page,
     /// What the source lost before it.
     pub(super) gap: Option<Gap>,
     pub(super) terms: Terms,
@@ -44,6 +47,8 @@ pub(super) struct Slot {
     pub(super) target: TopicPartition,
     pub(super) source_id: TopicId,
     pub(super) target_id: TopicId,
+    /// Where its progress is noted.
+    pub(super) page: Page,
     pub(super) copier: Copier,
     pub(super) source_leader: Option<Leader>,
     pub(super) target_leader: Option<Leader>,
@@ -76,12 +81,14 @@ pub(super) struct Slot {
 
 impl Slot {
     pub(super) fn new(assignment: Assignment, now: Moment) -> Self {
-        let Assignment { source, target, source_id, target_id, start, gap: _, terms } = assignment;
+        let Assignment { source, target, source_id, target_id, start, page, gap: _, terms } =
+            assignment;
         Self {
             source,
             target,
             source_id,
             target_id,
+            page,
             copier: Copier::new(start, terms),
             source_leader: None,
             target_leader: None,

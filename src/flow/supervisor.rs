@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::progress::{Anchor, Committer, Loaded, ProgressBook};
+use super::progress::{Anchor, Committer, Loaded, Page, ProgressBook};
 use super::rate::RateLimit;
 use super::resume::{Decision, Occasion, Planner};
 use super::settings::FlowSettings;
@@ -525,9 +525,9 @@ impl Supervisor {
                     if self.progress.is_behind(&pair.source, &anchor) {
                         reset.insert(pair.source.clone(), start.upstream);
                     }
-                    self.book.open(&pair.source, (pair.source_id, pair.target_id));
+                    let page = self.book.open(&pair.source, (pair.source_id, pair.target_id));
                     anchors.insert(pair.source.clone(), anchor);
-                    starting.push((pair, start, gap));
+                    starting.push((pair, start, page, gap));
                 }
                 Decision::Halt(reason) => {
                     known.state = Standing::Halted;
@@ -557,17 +557,17 @@ impl Supervisor {
         }
         self.progress.anchors.extend(anchors);
         let mut begun: BTreeMap<(TopicName, TopicName), usize> = BTreeMap::new();
-        for (pair, start, gap) in starting {
+        for (pair, start, page, gap) in starting {
             let topics = (pair.source.topic.clone(), pair.target.topic.clone());
             *begun.entry(topics).or_default() += 1;
-            self.begin(pair, start, gap).await;
+            self.begin(pair, start, (page, gap)).await;
         }
         for ((topic, target), partitions) in begun {
             tracing::info!(%flow, %topic, %target, partitions, "copying");
         }
     }
 
-    async fn begin(&mut self, pair: Pair, start: Start, gap: Option<Gap>) {
+    async fn begin(&mut self, pair: Pair, start: Start, (page, gap): (Page, Option<Gap>)) {
         let terms = Terms {
             read_committed: self.settings.read_committed,
             batch_bytes_max: self.limit(&pair),
@@ -588,7 +588,8 @@ impl Supervisor {
         tracing::debug!(flow = %self.settings.id, partition = %pair.source, target = %pair.target,
             from = %start.upstream, to = %start.downstream, "copying partition");
         let Pair { source, target, source_id, target_id } = pair;
-        let assignment = Assignment { source, target, source_id, target_id, start, gap, terms };
+        let assignment =
+            Assignment { source, target, source_id, target_id, start, page, gap, terms };
         drop(self.shards[shard].send(Command::Begin(Box::new(assignment))).await);
     }
 

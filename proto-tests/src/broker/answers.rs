@@ -287,7 +287,7 @@ fn init_producer_id(
 ) -> InitProducerIdResponse {
     let answer = InitProducerIdResponse::default().with_throttle_time_ms(asked.throttle_ms);
     // Transactional ids have no coordinator here.
-    let code = asked.refuse.or(request.transactional_id.as_ref().map(|_| 15));
+    let code = asked.refuse.or_else(|| request.transactional_id.as_ref().map(|_| 15));
     if let Some(code) = code {
         return answer
             .with_error_code(code)

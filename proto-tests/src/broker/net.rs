@@ -403,12 +403,9 @@ impl Worker {
             | Action::ApplyThenSilence
             | Action::Flip(_) => {}
         }
-        let answer = match self.answer(&request, &asked).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                self.note(&request, frame, plan, 0);
-                return After::End;
-            }
+        let Ok(answer) = self.answer(&request, &asked).await else {
+            self.note(&request, frame, plan, 0);
+            return After::End;
         };
         self.note(&request, frame, plan, answer.as_ref().map_or(0, Bytes::len));
         self.cluster.shared.changed.notify_waiters();

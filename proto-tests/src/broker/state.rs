@@ -303,7 +303,7 @@ impl State {
         } else {
             self.data_batches += 1;
         }
-        let nth = |every: Option<u64>, count: u64| every.is_some_and(|n| count % n == 0);
+        let nth = |every: Option<u64>, count: u64| every.is_some_and(|n| count.is_multiple_of(n));
         let count = self.data_batches;
         let quirks = self.quirks.clone();
         let held = self.held.remove(&(topic.to_owned(), index));

@@ -233,8 +233,7 @@ impl Run {
     }
 
     async fn drive(&mut self, mirror: &mut Mirror) -> End {
-        loop {
-            let Some((at, event)) = self.script.events.get(self.next).copied() else { break };
+        while let Some((at, event)) = self.script.events.get(self.next).copied() {
             let wait = at.saturating_sub(self.world.source.now());
             if !wait.is_zero() && !self.pass(mirror, wait).await {
                 return End::Over;

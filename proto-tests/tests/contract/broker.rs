@@ -118,9 +118,9 @@ impl Broker {
         answer
     }
 
-    pub(crate) async fn call<R: Request>(&mut self, version: i16, request: &R) -> R::Response
+    pub(crate) async fn call<R>(&mut self, version: i16, request: &R) -> R::Response
     where
-        R: HeaderVersion + Encodable,
+        R: Request + HeaderVersion + Encodable,
         R::Response: Decodable + HeaderVersion,
     {
         let mut body = BytesMut::new();

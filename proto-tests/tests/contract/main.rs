@@ -5,9 +5,11 @@
 //! against a real broker: `cargo testbed up 4.3.1` in one terminal, and in another
 //! `TESTBED_BOOTSTRAP=127.0.0.1:... cargo test -p proto-tests --test contract -- --nocapture`.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in its helpers")]
+
 mod broker;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use broker::{Ask, Broker, Made, TIME, against, data, records};
 use bytes::Bytes;
@@ -417,9 +419,9 @@ fn a_fetch_waits_for_data_as_long_as_it_may() {
     against(async |mut broker| {
         let topic = broker.topic(1, &[]).await;
         let ask = Ask { wait_ms: 300, min_bytes: 1, ..Ask::default() };
-        let (begun, real) = (tokio::time::Instant::now(), Instant::now());
+        let begun = tokio::time::Instant::now();
         let answer = broker.fetch(16, &ask.request(16, &topic, &[(0, 0)])).await;
-        let waited = begun.elapsed().max(real.elapsed());
+        let waited = begun.elapsed();
         assert!(waited >= Duration::from_millis(295), "{waited:?}");
         assert_eq!(answer.responses[0].partitions[0].error_code, 0);
 

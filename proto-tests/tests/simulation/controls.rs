@@ -54,8 +54,10 @@ fn a_plain_run_breaks_nothing() {
 
 #[test]
 fn complete_objects_when_the_target_loses_what_it_acknowledged() {
-    let quirks = Quirks { loses_every: Some(3), ..Quirks::default() };
-    assert!(named(&evidence(plain(), Some(quirks))).contains("complete"));
+    // With sequences the mirror would notice: the next batch would not follow.
+    let quirks = Quirks { loses_every: Some(3), forgets_sequences: true, ..Quirks::default() };
+    let named = named(&evidence(plain(), Some(quirks)));
+    assert!(named.contains("complete"), "{named:?}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod controls;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use proto_tests::sim::{Options, Outcome, judge, run};
 
@@ -86,7 +86,7 @@ fn one_seed() {
 fn many_seeds() {
     let from = number("SIM_FROM").unwrap_or(1);
     let seeds = number("SIM_SEEDS").unwrap_or(SEEDS);
-    let begun = Instant::now();
+    let begun = tokio::time::Instant::now();
     let threads = 2;
     let (mut failed, mut requests) = (Vec::new(), 0);
     std::thread::scope(|scope| {

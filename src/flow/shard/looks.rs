@@ -100,7 +100,7 @@ impl Shard {
             let anchor = slot.copier.anchor();
             if slot.noted != Some(anchor.upstream) {
                 slot.noted = Some(anchor.upstream);
-                self.book.note(&slot.source, (slot.source_id, slot.target_id), anchor);
+                self.book.note(&slot.source, slot.page, anchor);
                 slot.moved = now;
             } else if slot.copier.lag() == Some(0) {
                 slot.moved = now;

@@ -278,7 +278,7 @@ impl Shard {
         }
         if let Some(report) = slot.report.take() {
             let (anchor, left) = (slot.copier.anchor(), matches!(report, Report::Left { .. }));
-            self.book.note(&slot.source, (slot.source_id, slot.target_id), anchor);
+            self.book.note(&slot.source, slot.page, anchor);
             if left {
                 self.by_source.remove(&slot.source);
                 self.remove(id);
