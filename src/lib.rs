@@ -36,11 +36,18 @@
 //!    forward, rebuild, drop or refuse.
 //! 4. When a target node has credit, the shard takes one batch of each partition that it leads.
 //!    The copier's window gives it a sequence and [`batch::restamp`] writes the new header; the
-//!    checksum is amended by linearity, so the body is not read.
+//!    checksum is amended by linearity, so the body is not read. Small batches that are ready
+//!    together are merged first ([`batch::merge`]) where that costs less than sending each
+//!    ([`copy::Merging`]).
 //! 5. [`wire::encode_produce`] makes a list of segments, written with vectored writes. The body
 //!    is still the slice of the frame it arrived in.
 //! 6. The answer's base offset must be the one that the batches before it explain. The batch
 //!    drops; with its last slice the frame gives its bytes back to the budget.
+//!
+//! A shard and the connections of its lanes share one thread ([`flow::Workers`]), so that all of
+//! this happens in one core's cache; the control plane has the main thread. On a lane whose
+//! shortest round trip is long, fetches grow up to a quarter of the memory budget, and the budget
+//! up to four times its number.
 //!
 //! # Order, and nothing twice
 //!
@@ -67,8 +74,19 @@
 //! range, the target does not know its sequences) has both logs looked at again by the rule that
 //! is used at a start.
 //!
+//! # Looking inside
+//!
+//! Counts live in one place, the copier's [`copy::Counts`], and outlive a copier that is replaced.
+//! [`flow::Probe`] asks the shards for them; [`telemetry`] makes `/status` and `/metrics` of the
+//! same values at the moment of asking, so no second set of books can differ from the first. A
+//! range that was lost is a [`model::Gap`]: counted once, remembered, told in one log line.
+//!
 //! # Rules that bit us
 //!
+//! * Where a position goes back (a topic made anew, a source cut off), Connect's offset is set back
+//!   before the new anchor is written: else the next start takes the old one for MM2's progress and
+//!   skips the beginning of the new topic (`mirror_recreated`).
+//! * What is fetched a second time, after frames were let go of, is counted the first time only.
 //! * An answer to a Fetch is looked at only if it was asked from the present position: after a
 //!   position moved back, what lies between would seem to be missing
 //!   ([`copy::Copier::on_fetched`]).

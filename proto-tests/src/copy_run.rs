@@ -544,7 +544,7 @@ impl Run {
                 | Effect::Stored(_)
                 | Effect::FindSourceLeader
                 | Effect::FindTargetLeader
-                | Effect::Pause(_) => {}
+                | Effect::Pause(..) => {}
             }
         }
         let stored = self.target.records();

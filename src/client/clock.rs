@@ -1,4 +1,4 @@
-//! The only place that asks what time it is.
+//! The only place that asks what time it is, and what makes one process differ from another.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,13 +10,27 @@ use crate::model::{Moment, Timestamp};
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
+    seed: u64,
 }
 
 impl Clock {
     /// A clock whose zero is now.
     #[must_use]
     pub fn start() -> Self {
-        Self { start: Instant::now() }
+        Self::seeded(std::process::id().into())
+    }
+
+    /// A clock whose zero is now, and from which waits are spread by this seed: a simulation
+    /// repeats itself, and two processes do not wait in step.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Self {
+        Self { start: Instant::now(), seed }
+    }
+
+    /// What to spread waits by.
+    #[must_use]
+    pub fn seed(self) -> u64 {
+        self.seed
     }
 
     /// Now, on the monotonic clock.

@@ -34,6 +34,8 @@ pub struct SessionPlan {
 pub struct FetchSession {
     id: i32,
     epoch: i32,
+    /// The answer that is waited for belongs to a session that was given up meanwhile.
+    given_up: bool,
     /// What the broker remembers.
     known: BTreeMap<SessionKey, PartitionWish>,
 }
@@ -54,6 +56,7 @@ impl FetchSession {
         if self.is_full() {
             self.known.clear();
         }
+        self.given_up = false;
         let mut topics: BTreeMap<TopicRef, Vec<PartitionWish>> = BTreeMap::new();
         let mut forgotten: BTreeMap<TopicRef, Vec<PartitionIndex>> = BTreeMap::new();
         for (key, wish) in changes {
@@ -92,7 +95,7 @@ impl FetchSession {
 
     /// Learns from an answer's own code and session id.
     pub fn on_answer(&mut self, code: ErrorCode, id: i32) {
-        if code.is_error() || id == 0 {
+        if code.is_error() || id == 0 || self.given_up {
             // Refused or lost (70, 71, 106), or the broker's cache is full: the next is full.
             self.reset();
             return;
@@ -102,10 +105,12 @@ impl FetchSession {
         self.epoch = if self.epoch == i32::MAX { 1 } else { self.epoch + 1 };
     }
 
-    /// Forgets the session: the next request is full.
+    /// Forgets the session: the next request is full, whatever the answer to the present one
+    /// says.
     pub fn reset(&mut self) {
         self.id = 0;
         self.epoch = 0;
+        self.given_up = true;
     }
 }
 
@@ -147,6 +152,20 @@ mod tests {
         let third = session.plan([(key(1), None), (key(9), None)]);
         assert_eq!((third.epoch, asked(&third)), (2, vec![]));
         assert_eq!(third.forgotten, [(TopicRef::Name("t".into()), vec![1])]);
+    }
+
+    #[test]
+    fn a_session_that_is_given_up_while_an_answer_is_on_its_way_stays_given_up() {
+        let mut session = FetchSession::default();
+        session.plan([wish(0, 0), wish(1, 0)]);
+        session.reset();
+        session.on_answer(ErrorCode::NONE, 77);
+
+        assert!(session.is_full());
+        let next = session.plan([wish(0, 0)]);
+        assert_eq!((next.id, next.epoch, asked(&next)), (0, 0, vec![0]));
+        session.on_answer(ErrorCode::NONE, 78);
+        assert_eq!(session.plan([wish(0, 5)]).epoch, 1);
     }
 
     #[test]

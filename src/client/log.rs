@@ -68,6 +68,21 @@ pub struct NewRecord {
     pub value: Option<Vec<u8>>,
 }
 
+/// Where records went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Partition, offset of the first record, and count of each batch, in the order written.
+    pub batches: Vec<(PartitionIndex, Offset, i32)>,
+    /// Each was acknowledged at the first attempt; what was tried again may be there twice.
+    pub once: bool,
+}
+
+impl Default for Appended {
+    fn default() -> Self {
+        Self { batches: Vec::new(), once: true }
+    }
+}
+
 /// Why a small topic cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
@@ -323,12 +338,20 @@ impl Cluster {
     /// # Errors
     ///
     /// [`LogError`] when a partition keeps refusing.
-    pub async fn append(&self, topic: &TopicName, records: &[NewRecord]) -> Result<(), LogError> {
+    pub async fn append(
+        &self,
+        topic: &TopicName,
+        records: &[NewRecord],
+    ) -> Result<Appended, LogError> {
         let late = || LogError::Late { what: format!("writing to {topic} on {}", self.alias()) };
         tokio::time::timeout(PATIENCE, self.append_all(topic, records)).await.map_err(|_| late())?
     }
 
-    async fn append_all(&self, topic: &TopicName, records: &[NewRecord]) -> Result<(), LogError> {
+    async fn append_all(
+        &self,
+        topic: &TopicName,
+        records: &[NewRecord],
+    ) -> Result<Appended, LogError> {
         let mut batches: Vec<(PartitionIndex, BatchBuilder, usize)> = Vec::new();
         for record in records {
             let bytes = record.key.len() + record.value.as_ref().map_or(0, Vec::len);
@@ -345,21 +368,25 @@ impl Cluster {
             batch.1.push(self.clock().wall(), Some(&record.key), record.value.as_deref());
             batch.2 += bytes;
         }
+        let mut appended = Appended::default();
         for (partition, builder, _) in batches {
+            let count = builder.count();
             let partition = TopicPartition { topic: topic.clone(), partition };
             let batch = builder
                 .finish(Offset::ZERO)
                 .map_err(|cause| LogError::Records { partition: partition.clone(), cause })?;
-            self.append_batch(&partition, &batch).await?;
+            let (base, once) = self.append_batch(&partition, &batch).await?;
+            appended.once &= once;
+            appended.batches.push((partition.partition, base, count));
         }
-        Ok(())
+        Ok(appended)
     }
 
     async fn append_batch(
         &self,
         partition: &TopicPartition,
         batch: &RawBatch,
-    ) -> Result<(), LogError> {
+    ) -> Result<(Offset, bool), LogError> {
         let mut backoff = Backoff::new(3);
         loop {
             let Some(leader) = self.view().leader(&partition.topic, partition.partition) else {
@@ -373,9 +400,9 @@ impl Cluster {
             let lane =
                 |cause| LogError::Lane { topic: partition.topic.clone(), node: leader.node, cause };
             match self.append_once(leader.node, partition, batch).await {
-                Ok(code) if !code.is_error() => return Ok(()),
-                Ok(code) if matches!(code.0, 3 | 5 | 6 | 7 | 19 | 20 | 56) => {}
-                Ok(code) => {
+                Ok((code, base)) if !code.is_error() => return Ok((base, backoff.failures() == 0)),
+                Ok((code, _)) if matches!(code.0, 3 | 5 | 6 | 7 | 19 | 20 | 56) => {}
+                Ok((code, _)) => {
                     return Err(PartitionError { partition: partition.clone(), code }.into());
                 }
                 Err(cause @ (RequestCause::NoVersion(_) | RequestCause::Malformed(_))) => {
@@ -393,7 +420,7 @@ impl Cluster {
         node: NodeId,
         partition: &TopicPartition,
         batch: &RawBatch,
-    ) -> Result<ErrorCode, RequestCause> {
+    ) -> Result<(ErrorCode, Offset), RequestCause> {
         let connection = self.control(Some(node)).await.1?;
         let version = connection.versions().choose(Api::Produce)?;
         let settings = self.settings();
@@ -409,7 +436,8 @@ impl Cluster {
         let frame = encode_produce(version, &settings.client_id, timeout_ms, &[wanted]);
         let body = connection.send(frame, settings.request_timeout).await?;
         let answer = decode_produce(version, &body)?;
-        Ok(answer.partitions.first().map_or(ErrorCode(-1), |one| one.code))
+        let first = answer.partitions.first();
+        Ok(first.map_or((ErrorCode(-1), Offset(-1)), |one| (one.code, one.base_offset)))
     }
 }
 

@@ -25,6 +25,6 @@ pub use connection::{Answer, ConnectError, Connection, ConnectionFault, FaultCau
 pub use dial::{Connect, DialError, Dialer, Endpoint};
 pub use fetch_session::{FetchSession, SessionKey, SessionPlan};
 pub use frame_budget::FrameBudget;
-pub use log::{LogError, LogRecord, NewRecord, ScannedBatch};
+pub use log::{Appended, LogError, LogRecord, NewRecord, ScannedBatch};
 pub use metadata::{Broker, MetadataView, PartitionView, TopicView};
 pub use retry::{Backoff, Jitter};

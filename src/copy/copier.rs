@@ -26,7 +26,7 @@ use crate::batch::{
     disposition, is_whole, merge, mergeable, rebuild,
 };
 use crate::model::{
-    Gap, GapReason, LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Sequence, Timestamp,
+    Gap, GapReason, LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Sequence, Side, Timestamp,
 };
 use crate::wire::fetch::FetchedPartition;
 use crate::wire::{Api, ErrorCode, Verdict, verdict};
@@ -106,8 +106,9 @@ pub enum Effect {
     FindSourceLeader,
     /// Who leads the target partition must be asked anew.
     FindTargetLeader,
-    /// The target does not take the batch now; try again after a pause.
-    Pause(ErrorCode),
+    /// The source does not give records now, or the target does not take them; try again after a
+    /// pause.
+    Pause(Side, ErrorCode),
     /// Both logs must be looked at before the partition goes on.
     Doubt(Doubt),
     /// The partition stopped.
@@ -434,7 +435,7 @@ impl Copier {
             | Verdict::NewSession
             | Verdict::NewIdentity
             | Verdict::Halt
-            | Verdict::Denied => return out.push(Effect::Pause(part.code)),
+            | Verdict::Denied => return out.push(Effect::Pause(Side::Source, part.code)),
         }
         if let Some((_, end)) = part.diverging {
             return self.doubt(Doubt::Diverged(end), out);
@@ -578,7 +579,7 @@ impl Copier {
             | Verdict::Retry
             | Verdict::OutOfRange
             | Verdict::NewSession
-            | Verdict::Denied => out.push(Effect::Pause(code)),
+            | Verdict::Denied => out.push(Effect::Pause(Side::Target, code)),
         }
     }
 

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::settings::FlowSettings;
-use crate::client::{Cluster, LogError, LogRecord, NewRecord};
+use crate::client::{Appended, Cluster, LogError, LogRecord, NewRecord};
 use crate::copy::Start;
 use crate::mm2::{self, SourceOffsetKey};
 use crate::model::{
@@ -50,11 +50,20 @@ pub struct ProgressBook {
     pages: Mutex<Pages>,
 }
 
+/// The source topic and the target topic that a position is about.
+type Ids = (TopicId, TopicId);
+
 #[derive(Debug, Default)]
 struct Pages {
-    ids: BTreeMap<TopicPartition, (TopicId, TopicId)>,
+    ids: BTreeMap<TopicPartition, Ids>,
     to_anchor: BTreeMap<TopicPartition, Start>,
     to_commit: BTreeMap<TopicPartition, Offset>,
+}
+
+impl Pages {
+    fn is_about(&self, source: &TopicPartition, ids: Ids) -> bool {
+        self.ids.get(source) == Some(&ids)
+    }
 }
 
 impl ProgressBook {
@@ -62,14 +71,22 @@ impl ProgressBook {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says which topics a partition's anchors are about from here on.
-    pub fn open(&self, source: &TopicPartition, source_id: TopicId, target_id: TopicId) {
-        self.pages().ids.insert(source.clone(), (source_id, target_id));
+    /// Says which topics a partition's positions are about from here on. What was noted about
+    /// others is dropped: under the new ids it would be a lie.
+    pub fn open(&self, source: &TopicPartition, ids: (TopicId, TopicId)) {
+        let mut pages = self.pages();
+        if pages.ids.insert(source.clone(), ids) != Some(ids) {
+            pages.to_anchor.remove(source);
+            pages.to_commit.remove(source);
+        }
     }
 
-    /// Notes how far the target has acknowledged a source partition.
-    pub fn note(&self, source: &TopicPartition, start: Start) {
-        self.pages().to_anchor.insert(source.clone(), start);
+    /// Notes how far the target has acknowledged a source partition of these topics.
+    pub fn note(&self, source: &TopicPartition, ids: (TopicId, TopicId), start: Start) {
+        let mut pages = self.pages();
+        if pages.is_about(source, ids) {
+            pages.to_anchor.insert(source.clone(), start);
+        }
     }
 }
 
@@ -114,6 +131,19 @@ impl Loaded {
             }
         }
         Ok(loaded)
+    }
+
+    /// Whether a partition that is to start at `anchor` starts behind what was committed for it:
+    /// with topics made anew, or with a source that was cut off. Connect's offset would send the
+    /// next start ahead of it.
+    pub(super) fn is_behind(&self, source: &TopicPartition, anchor: &Anchor) -> bool {
+        let committed = self.connect.get(source).map(|last| last.advance(1));
+        let before = self.anchors.get(source);
+        committed.is_some_and(|next| next > anchor.start.upstream)
+            || before.is_some_and(|before| {
+                (before.source_id, before.target_id) != (anchor.source_id, anchor.target_id)
+                    || before.start.upstream > anchor.start.upstream
+            })
     }
 
     fn take_connect(&mut self, settings: &FlowSettings, record: &LogRecord) {
@@ -212,6 +242,36 @@ pub(super) struct Committer {
     pub(super) settings: Arc<FlowSettings>,
     pub(super) target: Cluster,
     pub(super) book: Arc<ProgressBook>,
+    /// Held while positions are on their way: an older one must not land behind a newer one.
+    pub(super) writing: tokio::sync::Mutex<Places>,
+}
+
+/// Where this process wrote in the positions topic.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// Offset that its next record should have, if nobody else writes.
+    next: Option<Offset>,
+    /// How often it had another one.
+    foreign: u64,
+}
+
+impl Places {
+    /// Takes notice of where a write went, and says so if somebody else wrote in between.
+    fn look(&mut self, settings: &FlowSettings, appended: &Appended) {
+        for (_, base, count) in &appended.batches {
+            if appended.once && self.next.is_some_and(|next| next != *base) {
+                self.foreign += 1;
+                // Two processes meet every second; the first times tell the story.
+                if self.foreign.is_power_of_two() {
+                    tracing::warn!(flow = %settings.id, topic = %settings.positions_topic,
+                        times = self.foreign,
+                        "somebody else writes to the positions topic: another process mirrors this \
+                         flow, and should be stopped");
+                }
+            }
+            self.next = Some(base.advance(i64::from(*count)));
+        }
+    }
 }
 
 impl Committer {
@@ -255,10 +315,25 @@ impl Committer {
         self.write_offsets().await
     }
 
-    /// Writes anchors now, for partitions that are about to be copied under them.
+    /// Writes anchors now, for partitions that are about to be copied under them; before that,
+    /// Connect's offsets of those in `reset`, which stand behind what was committed for them. A
+    /// crash between the two decides anew, as the old anchor is still there.
     pub(super) async fn write_now(
         &self,
         anchors: &BTreeMap<TopicPartition, Anchor>,
+        reset: &BTreeMap<TopicPartition, Offset>,
+    ) -> Result<(), LogError> {
+        let mut places = self.writing.lock().await;
+        if !reset.is_empty() {
+            self.append_offsets(reset).await?;
+        }
+        self.append_anchors(anchors, &mut places).await
+    }
+
+    async fn append_anchors(
+        &self,
+        anchors: &BTreeMap<TopicPartition, Anchor>,
+        places: &mut Places,
     ) -> Result<(), LogError> {
         let record = |(source, anchor): (&TopicPartition, &Anchor)| NewRecord {
             partition: 0,
@@ -269,10 +344,21 @@ impl Committer {
         if records.is_empty() {
             return Ok(());
         }
-        self.target.append(&self.settings.positions_topic, &records).await
+        match self.target.append(&self.settings.positions_topic, &records).await {
+            Ok(appended) => {
+                places.look(&self.settings, &appended);
+                Ok(())
+            }
+            Err(error) => {
+                // It may be there all the same.
+                places.next = None;
+                Err(error)
+            }
+        }
     }
 
     async fn write_anchors(&self) -> Result<(), LogError> {
+        let mut places = self.writing.lock().await;
         let anchors: BTreeMap<TopicPartition, Anchor> = {
             let mut pages = self.book.pages();
             let noted = std::mem::take(&mut pages.to_anchor);
@@ -283,9 +369,12 @@ impl Committer {
             });
             anchors.collect()
         };
-        let written = self.write_now(&anchors).await;
+        let written = self.append_anchors(&anchors, &mut places).await;
         let mut pages = self.book.pages();
         for (source, anchor) in anchors {
+            if !pages.is_about(&source, (anchor.source_id, anchor.target_id)) {
+                continue;
+            }
             if written.is_ok() {
                 pages.to_commit.insert(source, anchor.start.upstream);
             } else {
@@ -296,48 +385,62 @@ impl Committer {
         written
     }
 
-    /// Connect's offset is the LAST offset copied, so a partition that stands at 0 has none.
-    /// Only what an anchor covers already is committed, so that a restart finds the anchor at
-    /// or ahead of it, and knows that MM2 was here if it is not.
+    /// Only what an anchor covers already is committed, so that a restart finds the anchor at or
+    /// ahead of it, and knows that MM2 was here if it is not.
     async fn write_offsets(&self) -> Result<(), LogError> {
-        let topic = &self.settings.offsets_topic;
-        let pending = std::mem::take(&mut self.book.pages().to_commit);
-        let view = self.target.view();
-        let partitions = view.topics.get(topic).map_or(0, |topic| topic.partitions.len());
-        let Ok(partitions @ 1..) = i32::try_from(partitions) else {
-            self.target.refresh(Some(std::slice::from_ref(topic))).await?;
-            self.put_back(pending);
-            return Err(LogError::Missing(topic.clone()));
+        let _alone = self.writing.lock().await;
+        let (pending, ids) = {
+            let mut pages = self.book.pages();
+            let mut pending = std::mem::take(&mut pages.to_commit);
+            pending.retain(|_, next| next.0 > 0);
+            (pending, pages.ids.clone())
         };
-        let records: Vec<NewRecord> = pending
-            .iter()
-            .filter(|(_, next)| next.0 > 0)
-            .map(|(source, next)| {
-                let key = SourceOffsetKey {
-                    connector: self.settings.connector_name.clone(),
-                    cluster: self.settings.id.source.clone(),
-                    partition: source.clone(),
-                }
-                .encode();
-                NewRecord {
-                    partition: mm2::partition_for_key(&key, partitions),
-                    key,
-                    value: Some(mm2::encode_value(Offset(next.0 - 1))),
-                }
-            })
-            .collect();
-        let written = self.target.append(topic, &records).await;
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let written = self.append_offsets(&pending).await;
         if written.is_err() {
-            self.put_back(pending);
+            let mut pages = self.book.pages();
+            for (source, next) in pending {
+                if pages.ids.get(&source) == ids.get(&source) {
+                    pages.to_commit.entry(source).or_insert(next);
+                }
+            }
         }
         written
     }
 
-    fn put_back(&self, pending: BTreeMap<TopicPartition, Offset>) {
-        let mut pages = self.book.pages();
-        for (source, next) in pending {
-            pages.to_commit.entry(source).or_insert(next);
+    /// Connect's offset is the LAST offset copied, so a partition that stands at 0 has none: what
+    /// may be there is taken back, as Connect does when offsets are reset (KIP-875).
+    async fn append_offsets(
+        &self,
+        nexts: &BTreeMap<TopicPartition, Offset>,
+    ) -> Result<(), LogError> {
+        let topic = &self.settings.offsets_topic;
+        let count = || {
+            let view = self.target.view();
+            let count = view.topics.get(topic).map_or(0, |topic| topic.partitions.len());
+            i32::try_from(count).unwrap_or(i32::MAX)
+        };
+        if count() == 0 {
+            self.target.refresh(Some(std::slice::from_ref(topic))).await?;
         }
+        let partitions @ 1.. = count() else { return Err(LogError::Missing(topic.clone())) };
+        let record = |(source, next): (&TopicPartition, &Offset)| {
+            let key = SourceOffsetKey {
+                connector: self.settings.connector_name.clone(),
+                cluster: self.settings.id.source.clone(),
+                partition: source.clone(),
+            }
+            .encode();
+            NewRecord {
+                partition: mm2::partition_for_key(&key, partitions),
+                key,
+                value: (next.0 > 0).then(|| mm2::encode_value(Offset(next.0 - 1))),
+            }
+        };
+        let records: Vec<NewRecord> = nexts.iter().map(record).collect();
+        self.target.append(topic, &records).await.map(drop)
     }
 }
 
@@ -346,18 +449,37 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_was_noted_about_a_topic_is_not_written_for_the_one_made_anew() {
+        let (source, start) = (TopicPartition::new("t", 0), start());
+        let (old, new) = ((TopicId([1; 16]), TopicId::NONE), (TopicId([2; 16]), TopicId::NONE));
+        let book = ProgressBook::default();
+        book.open(&source, old);
+        book.note(&source, old, start);
+        book.open(&source, old);
+        assert_eq!(book.pages().to_anchor.get(&source), Some(&start));
+
+        book.open(&source, new);
+        assert!(book.pages().to_anchor.is_empty());
+        book.note(&source, old, start);
+        assert!(book.pages().to_anchor.is_empty());
+        book.note(&source, new, start);
+        assert_eq!(book.pages().to_anchor.len(), 1);
+    }
+
+    fn start() -> Start {
+        Start {
+            upstream: Offset(1234),
+            downstream: Offset(1200),
+            epoch: LeaderEpoch(7),
+            identity: ProducerIdentity { id: 42, epoch: 3 },
+            sequence: Sequence::ZERO.advance(99),
+        }
+    }
+
+    #[test]
     fn an_anchor_is_read_back_as_it_was_written() {
-        let anchor = Anchor {
-            start: Start {
-                upstream: Offset(1234),
-                downstream: Offset(1200),
-                epoch: LeaderEpoch(7),
-                identity: ProducerIdentity { id: 42, epoch: 3 },
-                sequence: Sequence::ZERO.advance(99),
-            },
-            source_id: TopicId([0xab; 16]),
-            target_id: TopicId::NONE,
-        };
+        let anchor =
+            Anchor { start: start(), source_id: TopicId([0xab; 16]), target_id: TopicId::NONE };
         assert_eq!(decode_anchor(&encode(&anchor)), Some(anchor));
         assert_eq!(decode_anchor(b"{}"), None);
         assert_eq!(decode_anchor(b"no json"), None);

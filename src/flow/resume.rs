@@ -76,11 +76,15 @@ impl Planner {
     ) -> Vec<(Pair, Decision)> {
         let sources: Vec<_> = pairs.iter().map(|pair| pair.source.clone()).collect();
         let targets: Vec<_> = pairs.iter().map(|pair| pair.target.clone()).collect();
-        let (source_starts, source_ends, target_starts, target_ends) = tokio::join!(
-            self.source.list_offsets(&sources, EARLIEST, false),
-            self.source.list_offsets(&sources, LATEST, false),
+        // The target first: whatever it holds by then, the source listed after it explains, also
+        // while a second process copies by mistake.
+        let (target_starts, target_ends) = tokio::join!(
             self.target.list_offsets(&targets, EARLIEST, false),
             self.target.list_offsets(&targets, LATEST, false),
+        );
+        let (source_starts, source_ends) = tokio::join!(
+            self.source.list_offsets(&sources, EARLIEST, false),
+            self.source.list_offsets(&sources, LATEST, false),
         );
         let mut decisions = Vec::with_capacity(pairs.len());
         for pair in pairs {
@@ -123,9 +127,7 @@ impl Planner {
                 tracing::warn!(%flow, partition = %pair.source, copied = %anchor.start.upstream,
                     from = %ends.source.start,
                     "source topic was made anew under its name; copying the new one from its start");
-                // The target partition is the same, and knows our producer by its sequences.
-                let Start { identity, sequence, .. } = anchor.start;
-                Start { identity, sequence, ..fresh(ends.source.start) }
+                self.shutting_out(anchor.start.identity, fresh(ends.source.start))
             }
             (Some(anchor), _) if anchor.target_id != pair.target_id => {
                 tracing::warn!(%flow, partition = %pair.target, acknowledged = %anchor.start.downstream,
@@ -169,6 +171,17 @@ impl Planner {
         self.within_source(pair, start, ends, occasion)
     }
 
+    /// `start`, where what comes next is not what was to come next under `before`.
+    ///
+    /// A request that was given up, or left behind by a killed process, may still land. As long
+    /// as the same records are sent again, the leader knows them by their sequences; other records
+    /// under the same sequences it would take for those, and acknowledge them unseen. The next
+    /// epoch shuts the old one out instead.
+    fn shutting_out(&self, before: ProducerIdentity, start: Start) -> Start {
+        let identity = before.next_epoch().unwrap_or(self.identity);
+        Start { identity, sequence: Sequence::ZERO, ..start }
+    }
+
     /// Makes sure that the start lies in the source's log.
     fn within_source(
         &self,
@@ -194,6 +207,7 @@ impl Planner {
                 "source was cut off below what was copied; copying what it has now");
             start.upstream = end;
             start.epoch = LeaderEpoch::UNKNOWN;
+            start = self.shutting_out(start.identity, start);
         }
         let mut gap = None;
         if start.upstream < ends.source.start {
@@ -203,6 +217,7 @@ impl Planner {
             }
             gap = Some(Gap { range: missing, reason: GapReason::Lost });
             start.upstream = ends.source.start;
+            start = self.shutting_out(start.identity, start);
         }
         if let Occasion::Doubt { new_identity: true, .. } = occasion {
             start.identity = self.identity;

@@ -54,6 +54,8 @@ pub(super) struct Slot {
     pause: Duration,
     /// Nothing is fetched for it before this moment.
     pub(super) fetch_not_before: Moment,
+    /// With which code the source refused to give records, until it gives some.
+    pub(super) unreadable: Option<ErrorCode>,
     /// With which code the target refused the last batch, until it takes one.
     pub(super) refused: Option<ErrorCode>,
     /// Bytes outside of frames, as last counted.
@@ -87,6 +89,7 @@ impl Slot {
             not_before: Moment(Duration::ZERO),
             pause: PAUSE_FIRST,
             fetch_not_before: Moment(Duration::ZERO),
+            unreadable: None,
             refused: None,
             owned: 0,
             moved: now,

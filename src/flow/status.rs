@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::shard::Command;
 use crate::copy::Counts;
-use crate::model::{FlowId, Gap, Offset, Timestamp, TopicPartition};
+use crate::model::{FlowId, Gap, GapReason, Offset, Timestamp, TopicPartition};
 use crate::wire::ErrorCode;
 
 /// How long a shard may take to describe its partitions. It looks at its commands between two
@@ -55,6 +55,8 @@ pub enum Waiting {
     Source,
     /// A leader, or a connection to it, on the target.
     Target,
+    /// The source to give records.
+    Unreadable(ErrorCode),
     /// The target to take what it refused.
     Refused(ErrorCode),
     /// The flow's own limit (`max.bytes.per.second`).
@@ -69,6 +71,7 @@ impl fmt::Display for Waiting {
             Self::Records => f.write_str("records"),
             Self::Source => f.write_str("source broker"),
             Self::Target => f.write_str("target broker"),
+            Self::Unreadable(code) => write!(f, "source refuses: {code}"),
             Self::Refused(code) => write!(f, "target refuses: {code}"),
             Self::RateLimit => f.write_str("rate limit"),
             Self::Decision(why) => write!(f, "start: {why}"),
@@ -83,6 +86,22 @@ pub struct SeenGap {
     pub gap: Gap,
     /// Wall time at which it was met.
     pub at: Timestamp,
+}
+
+/// Writes the line about a gap. It comes before a position behind the gap is written: a crash
+/// between the two tells it twice, and never not at all.
+pub(super) fn log_gap(flow: &FlowId, partition: &TopicPartition, gap: Gap) {
+    let (first, end, count, reason) = (gap.range.start, gap.range.end, gap.range.len(), gap.reason);
+    match reason {
+        GapReason::Oversize => tracing::warn!(%flow, %partition, %first, %end, count, %reason,
+            "source records are larger than the target takes and are left out"),
+        GapReason::Lost
+        | GapReason::Control
+        | GapReason::Aborted
+        | GapReason::Emptied
+        | GapReason::Compacted => tracing::warn!(%flow, %partition, %first, %end, count, %reason,
+            "source records are gone before they were copied"),
+    }
 }
 
 /// One partition, at one moment.

@@ -15,7 +15,7 @@ use super::resume::{Decision, Occasion, Planner};
 use super::settings::FlowSettings;
 use super::shard::{Command, Shard};
 use super::slot::Assignment;
-use super::status::{Notice, PartitionState, Probe, Waiting};
+use super::status::{Notice, PartitionState, Probe, Waiting, log_gap};
 use super::workers::Workers;
 use crate::client::{Backoff, Cluster, FrameBudget, LogError};
 use crate::copy::{Doubt, Start, Terms};
@@ -206,6 +206,7 @@ impl Supervisor {
             settings: Arc::clone(&settings),
             target: target.clone(),
             book: Arc::clone(&book),
+            writing: tokio::sync::Mutex::default(),
         });
         tracing::debug!(flow = %settings.id, producer = %identity, anchors = progress.anchors.len(),
             connect_offsets = progress.connect.len(), "progress read");
@@ -510,7 +511,7 @@ impl Supervisor {
     async fn carry_out(&mut self, decisions: Vec<(Pair, Decision)>, occasion: Occasion) {
         let flow = self.settings.id.clone();
         let now = self.source.clock().now();
-        let mut anchors = BTreeMap::new();
+        let (mut anchors, mut reset) = (BTreeMap::new(), BTreeMap::new());
         let mut starting = Vec::new();
         for (pair, decision) in decisions {
             let Some(known) = self.known.get_mut(&pair.source) else { continue };
@@ -518,6 +519,13 @@ impl Supervisor {
                 Decision::Start(start, gap) => {
                     let anchor =
                         Anchor { start, source_id: pair.source_id, target_id: pair.target_id };
+                    if let Some(gap) = gap {
+                        log_gap(&flow, &pair.source, gap);
+                    }
+                    if self.progress.is_behind(&pair.source, &anchor) {
+                        reset.insert(pair.source.clone(), start.upstream);
+                    }
+                    self.book.open(&pair.source, (pair.source_id, pair.target_id));
                     anchors.insert(pair.source.clone(), anchor);
                     starting.push((pair, start, gap));
                 }
@@ -537,11 +545,15 @@ impl Supervisor {
         }
         // Before the first batch goes out under an anchor, the anchor is on the target.
         let mut backoff = Backoff::new(4);
-        while let Err(error) = self.committer.write_now(&anchors).await {
+        while let Err(error) = self.committer.write_now(&anchors, &reset).await {
             if backoff.failures() == 0 {
                 tracing::warn!(%flow, %error, "positions are not written; copying waits for it");
             }
             tokio::time::sleep(backoff.fail()).await;
+        }
+        for source in anchors.keys() {
+            // From here on the anchor says where it stands.
+            self.progress.connect.remove(source);
         }
         self.progress.anchors.extend(anchors);
         let mut begun: BTreeMap<(TopicName, TopicName), usize> = BTreeMap::new();
@@ -573,7 +585,6 @@ impl Supervisor {
         known.state = Standing::Copying;
         known.later = LATER_FIRST;
         known.why = None;
-        self.book.open(&pair.source, pair.source_id, pair.target_id);
         tracing::debug!(flow = %self.settings.id, partition = %pair.source, target = %pair.target,
             from = %start.upstream, to = %start.downstream, "copying partition");
         let Pair { source, target, source_id, target_id } = pair;

@@ -186,7 +186,7 @@ impl MirrorFlow {
         let mut backoff = Backoff::between(
             Duration::from_millis(200),
             Duration::from_secs(5),
-            u64::from(std::process::id()),
+            self.source.clock().seed(),
         );
         let mut told = String::new();
         loop {

@@ -54,6 +54,15 @@ pub struct ProducerIdentity {
     pub epoch: i16,
 }
 
+impl ProducerIdentity {
+    /// The same producer under its next epoch, by which a leader refuses what is still on its way
+    /// under this one. A producer may raise its epoch by itself (KIP-360); `None` behind the last.
+    #[must_use]
+    pub fn next_epoch(self) -> Option<Self> {
+        Some(Self { epoch: self.epoch.checked_add(1)?, ..self })
+    }
+}
+
 impl fmt::Display for ProducerIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.id, self.epoch)

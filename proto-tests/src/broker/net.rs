@@ -101,6 +101,7 @@ impl FakeCluster {
             fetched_bytes: 0,
             fetch_answer_max: 0,
             sessions_max: 1000,
+            requests_max: usize::MAX,
             sessions: BTreeMap::new(),
             next_session: 0,
             next_producer: 1000,
@@ -370,7 +371,8 @@ impl Worker {
                 version: request.version,
                 count: state.seen.len(),
             };
-            state.faults.plan(arrived)
+            let plan = state.faults.plan(arrived);
+            if state.seen.len() >= state.requests_max { Plan::now(Action::Silence) } else { plan }
         };
         if !plan.before.is_zero() {
             tokio::time::sleep(plan.before).await;

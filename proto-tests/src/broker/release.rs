@@ -49,6 +49,12 @@ impl Release {
         self.versions().any(|(a, min, max)| a == api && (min..=max).contains(&version))
     }
 
+    /// Whether Fetch names topics by id (version 13 on).
+    #[must_use]
+    pub fn fetches_by_id(self) -> bool {
+        self.offers(1, 13)
+    }
+
     /// Whether its topics have ids.
     #[must_use]
     pub fn has_topic_ids(self) -> bool {

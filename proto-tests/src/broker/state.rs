@@ -141,6 +141,9 @@ pub struct State {
     pub fetch_answer_max: usize,
     /// Fetch sessions that a node keeps.
     pub sessions_max: usize,
+    /// Requests beyond which nothing is answered any more: a client that asks without end must
+    /// not keep a test running without end.
+    pub requests_max: usize,
     pub(super) sessions: BTreeMap<(i32, i32), Session>,
     pub(super) next_session: i32,
     pub(super) next_producer: i64,

@@ -80,7 +80,9 @@ impl Visit for Fields {
 
 impl Subscriber for Capture {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        let most = if self.verbose { Level::DEBUG } else { Level::INFO };
+        // Where each partition starts is told at DEBUG by the supervisor.
+        let close = self.verbose || metadata.target() == "heliograph::flow::supervisor";
+        let most = if close { Level::DEBUG } else { Level::INFO };
         metadata.target().starts_with("heliograph") && *metadata.level() <= most
     }
 

@@ -73,7 +73,9 @@ pub struct Evidence {
     pub halts: BTreeMap<Place, String>,
     /// Halted partitions in the last status.
     pub halted: usize,
-    /// Where the source's log was cut off, and where it was damaged.
+    /// Partitions that the status page shows as stopped.
+    pub shown_halted: BTreeSet<Place>,
+    /// Where the source's log was cut off.
     pub truncated: BTreeSet<Place>,
     /// Where a batch was damaged.
     pub damaged: BTreeSet<Place>,
@@ -219,6 +221,12 @@ fn halts(evidence: &Evidence, out: &mut Vec<Violation>) {
     }
     if halted != halts.len() {
         let what = format!("{} partitions stopped, and the status shows {halted}", halts.len());
+        out.push(Violation { invariant: "visible", what });
+    }
+    let told: BTreeSet<Place> = halts.keys().cloned().collect();
+    if told != evidence.shown_halted {
+        let what =
+            format!("{told:?} stopped, and the status page shows {:?}", evidence.shown_halted);
         out.push(Violation { invariant: "visible", what });
     }
     for place in evidence.ledger.keys() {

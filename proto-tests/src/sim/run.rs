@@ -1,11 +1,15 @@
 //! A run from its first record to its last commit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
+use heliograph::batch::Oversize;
 use heliograph::client::{Clock, Cluster, ClusterSettings, FrameBudget};
-use heliograph::flow::{ExistingRecords, FlowSettings, FlowStatus, GapPolicy, Reset};
+use heliograph::flow::{
+    ExistingRecords, FlowSettings, FlowStatus, GapPolicy, PartitionState, Probe, Recreate, Reset,
+    Truncation, Workers,
+};
 use heliograph::mirror::{FlowEnd, InternalTopic, MirrorFlow, MirrorSettings, TopicRules};
 use heliograph::model::{ClusterAlias, FlowId, TopicName};
 use heliograph::policy::{
@@ -38,6 +42,9 @@ const FAREWELL: Duration = Duration::from_secs(12);
 
 /// How long a run may take in calm weather until everything is copied.
 const SETTLE: Duration = Duration::from_secs(90);
+
+/// Requests of one run to one cluster. The usual run has a thousand.
+const REQUESTS_MAX: usize = 50_000;
 
 /// Frames that may be alive.
 const BUDGET: usize = 1024 * 1024;
@@ -93,6 +100,8 @@ struct Run {
     hasher: DefaultHasher,
     weather: (Weather, Weather),
     seed: u64,
+    /// Partitions that were copied once, each of a topic of its name.
+    begun: BTreeSet<(Place, usize)>,
 }
 
 /// Runs a seed.
@@ -108,6 +117,9 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
     let target = FakeCluster::new("b", script.target.1, script.target.0);
     let weather = options.weather.map_or(script.weather, |weather| (weather, weather));
     world.source.with(|state| state.sessions_max = script.sessions_max);
+    for cluster in [&world.source, &target] {
+        cluster.with(|state| state.requests_max = REQUESTS_MAX);
+    }
     if let Some(quirks) = &options.quirks {
         target.with(|state| state.quirks = quirks.clone());
     }
@@ -138,6 +150,7 @@ pub fn run(seed: u64, options: &Options) -> Outcome {
         hasher: DefaultHasher::new(),
         weather,
         seed,
+        begun: BTreeSet::new(),
     };
     run.stir_up();
     capture.during(|| while run.incarnation() {});
@@ -159,9 +172,13 @@ impl Run {
             .start_paused(true)
             .build()
             .expect("a runtime");
-        let end = runtime.block_on(self.live());
-        self.world.source.detach();
-        self.target.detach();
+        let end = runtime.block_on(async {
+            let end = self.live().await;
+            // The clock that stands still here is the runtime's.
+            self.world.source.detach();
+            self.target.detach();
+            end
+        });
         drop(runtime);
         let away = match end {
             End::Killed(away) | End::Drained(away) if self.broken.is_none() => away,
@@ -179,7 +196,7 @@ impl Run {
     async fn live(&mut self) -> End {
         self.world.source.attach();
         self.target.attach();
-        let (clock, tracker) = (Clock::start(), TaskTracker::new());
+        let (clock, tracker) = (Clock::seeded(self.seed), TaskTracker::new());
         let (shutdown, end) = (CancellationToken::new(), CancellationToken::new());
         let budget = FrameBudget::new(BUDGET);
         let cluster = |alias: &str, fake: &FakeCluster| {
@@ -194,10 +211,15 @@ impl Run {
             Cluster::new(settings, clock, &tracker, end.clone())
         };
         let (source, target) = (cluster("a", &self.world.source), cluster("b", &self.target));
-        let flow = MirrorFlow::new(self.settings(), (&source, &target), &budget, &tracker);
-        let status = flow.status();
+        let flow = MirrorFlow::new(
+            self.settings(),
+            (&source, &target),
+            &budget,
+            (&Workers::here(), &tracker),
+        );
+        let (status, probe) = (flow.status(), flow.probe());
         let running = Handle::current().spawn(flow.run(shutdown.clone()));
-        let mut mirror = Mirror { running, shutdown, budget, status };
+        let mut mirror = Mirror { running, shutdown, budget, status, probe };
         let ended = self.drive(&mut mirror).await;
         if !matches!(ended, End::Killed(_)) {
             end.cancel();
@@ -223,6 +245,7 @@ impl Run {
                     for _ in 0..stirs {
                         let stirred = self.target.stirred();
                         drop(tokio::time::timeout(Duration::from_millis(700), stirred).await);
+                        self.listen();
                     }
                     self.note(&"killed");
                     return End::Killed(away);
@@ -251,6 +274,11 @@ impl Run {
             return End::Over;
         }
         self.evidence.halted = mirror.status.borrow().halted;
+        let shown = mirror.probe.partitions().await;
+        let halted = shown.iter().filter(|one| one.state == PartitionState::Halted);
+        self.evidence.shown_halted = halted
+            .map(|one| (one.source.topic.as_str().to_owned(), one.source.partition))
+            .collect();
         self.drain(mirror, true).await;
         End::Over
     }
@@ -314,10 +342,15 @@ impl Run {
                 shards: 1,
                 reset: Reset::Earliest,
                 gap_policy: GapPolicy::Record,
+                recreate: Recreate::Restart,
+                truncation: Truncation::Halt,
+                oversize: Oversize::Refuse,
                 existing_records: ExistingRecords::Halt,
                 fetch_wait: self.script.fetch_wait,
                 fetch_bytes_max,
                 partition_bytes_max,
+                fetch_grows: self.script.fetch_grows,
+                bytes_per_second_max: self.script.bytes_per_second_max,
                 commit_interval: Duration::from_secs(3),
                 offsets_topic: TopicName::new(OFFSETS),
                 positions_topic: TopicName::new(POSITIONS),
@@ -377,7 +410,7 @@ impl Run {
             Event::Append(topic, partition, batches, records) => {
                 let place = self.place(topic, partition);
                 for batch in 0..batches {
-                    let count = i64::try_from(1 + (records + batch * 7) % records.max(1));
+                    let count = i64::try_from(1 + (records / 2 + batch * 7) % records.max(1));
                     self.world.append(&place, count.unwrap_or(1), batch % 2 == 0);
                 }
             }
@@ -491,10 +524,19 @@ impl Run {
         let place = (topic.to_owned(), partition);
         match line.message.as_str() {
             "source records are gone before they were copied" => {
-                let Some((from, to)) = line.field("missing").split_once("..") else { return };
-                let (Ok(from), Ok(to)) = (from.parse(), to.parse()) else { return };
+                let (first, end) = (line.field("first").parse(), line.field("end").parse());
+                let (Ok(from), Ok(to)) = (first, end) else { return };
                 let generation = self.world.generation(&place.0);
                 self.evidence.gaps.push(Gap { place, generation, range: (from, to) });
+            }
+            // A partition that is copied for the first time begins where the source's log begins:
+            // what was gone by then is no loss.
+            "copying partition" => {
+                let generation = self.world.generation(&place.0);
+                let Ok(from) = line.field("from").parse() else { return };
+                if self.begun.insert((place.clone(), generation)) {
+                    self.evidence.gaps.push(Gap { place, generation, range: (0, from) });
+                }
             }
             "partition halted" => {
                 self.evidence.halts.insert(place, line.field("reason").to_owned());
@@ -530,6 +572,10 @@ impl Run {
         for cluster in [&self.world.source, &self.target] {
             cluster.with(|state| {
                 requests += state.seen.len();
+                if state.seen.len() >= REQUESTS_MAX {
+                    let name = &state.name;
+                    self.broken = Some(format!("it asks {name} without end: {REQUESTS_MAX} times"));
+                }
                 state.seen.hash(&mut self.hasher);
                 if self.tracing {
                     for seen in &state.seen {
@@ -565,6 +611,7 @@ struct Mirror {
     shutdown: CancellationToken,
     budget: FrameBudget,
     status: watch::Receiver<FlowStatus>,
+    probe: Probe,
 }
 
 /// The positions in what was written to the two topics that hold them. Read by this module's own

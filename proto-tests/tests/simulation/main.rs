@@ -6,15 +6,52 @@
 //! * `SIM_SEEDS=10000 cargo test -p proto-tests --test simulation -- many_seeds --nocapture` runs
 //!   many; `SIM_FROM` says from which on.
 
-use std::time::Instant;
+mod controls;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use proto_tests::sim::{Options, Outcome, judge, run};
 
 /// Seeds that every run of the tests goes through.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 300;
+
+/// A seed takes some hundredths of a second.
+const SEED_SECONDS_MAX: u64 = 30;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
+}
+
+/// Ends the process if one seed takes longer than any should: the clock does not get on, because
+/// something is busy without end.
+struct Watchdog(Arc<AtomicBool>);
+
+impl Watchdog {
+    fn over(seed: u64) -> Self {
+        let done = Arc::new(AtomicBool::new(false));
+        let watched = Arc::clone(&done);
+        std::thread::spawn(move || {
+            for _ in 0..SEED_SECONDS_MAX * 10 {
+                std::thread::sleep(Duration::from_millis(100));
+                if watched.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+            eprintln!(
+                "seed {seed}: [alive] it is busy without end; SIM_SEED={seed} shows it again"
+            );
+            std::process::exit(101);
+        });
+        Self(done)
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What a seed breaks, in words that say how to see it again.
@@ -38,6 +75,7 @@ fn complaints(seed: u64, outcome: &Outcome) -> Vec<String> {
 fn one_seed() {
     let seed = number("SIM_SEED").unwrap_or(1);
     let trace = std::env::var("SIM_TRACE").is_ok();
+    let _watched = Watchdog::over(seed);
     let outcome = run(seed, &Options { trace, ..Options::default() });
     outcome.trace.iter().for_each(|line| println!("{line}"));
     let complaints = complaints(seed, &outcome);
@@ -56,6 +94,7 @@ fn many_seeds() {
             move || {
                 let (mut failed, mut requests) = (Vec::new(), 0);
                 for seed in (from + thread..from + seeds).step_by(2) {
+                    let _watched = Watchdog::over(seed);
                     let outcome = run(seed, &Options::default());
                     requests += outcome.requests;
                     let complaints = complaints(seed, &outcome);
@@ -76,4 +115,13 @@ fn many_seeds() {
     println!("{seeds} seeds, {requests} requests, {:.1?}", begun.elapsed());
     let shown: Vec<_> = failed.iter().take(20).cloned().collect();
     assert!(failed.is_empty(), "{} of {seeds} seeds failed\n{}", failed.len(), shown.join("\n"));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    for seed in 1..=25 {
+        let (first, second) = (run(seed, &Options::default()), run(seed, &Options::default()));
+        assert_eq!(first.requests, second.requests, "seed {seed}");
+        assert_eq!(first.fingerprint, second.fingerprint, "seed {seed}");
+    }
 }

@@ -11,6 +11,10 @@ use crate::model::{Leader, Moment, NodeId, Sequence, Side};
 use crate::wire::decode_produce;
 use crate::wire::fetch::{self, FetchAnswer};
 
+/// How long a partition is not asked for after its source refused: errors of remote storage and
+/// missing rights pass within seconds, or not at all.
+const SOURCE_PAUSE: Duration = Duration::from_millis(500);
+
 impl Shard {
     pub(super) fn on_produced(&mut self, node: NodeId, answer: Answer, now: Moment) {
         let Some(lane) = self.produce_lanes.get_mut(&node) else { return };
@@ -119,6 +123,12 @@ impl Shard {
                 continue;
             }
             slot.copier.set_ready_bytes_max(lane.sizing.partition);
+            if !part.code.is_error()
+                && let Some(code) = slot.unreadable.take()
+            {
+                tracing::info!(flow = %self.settings.id, partition = %slot.source, %code,
+                    "source gives records again");
+            }
             if self.settings.read_committed && !part.code.is_error() {
                 Self::note_stable(slot, part.last_stable_offset, part.high_watermark, now);
             }
@@ -171,7 +181,17 @@ impl Shard {
                     slot.copier.release();
                     self.paused.insert(id);
                 }
-                Effect::Pause(code) => {
+                Effect::Pause(Side::Source, code) => {
+                    // A leader that has just been elected says 75 or 78 for a moment.
+                    let passing = matches!(code.0, 75 | 78);
+                    if !passing && slot.unreadable.replace(*code) != Some(*code) {
+                        tracing::warn!(%flow, partition = %slot.source, %code,
+                            "source gives no records; trying again");
+                    }
+                    slot.fetch_not_before = now.after(SOURCE_PAUSE);
+                    self.paused.insert(id);
+                }
+                Effect::Pause(Side::Target, code) => {
                     slot.refused = Some(*code);
                     if slot.pause(now) {
                         tracing::warn!(%flow, partition = %slot.target, %code,
@@ -204,7 +224,7 @@ impl Shard {
                 | Effect::Foreign { .. }
                 | Effect::FindSourceLeader
                 | Effect::FindTargetLeader
-                | Effect::Pause(_) => {}
+                | Effect::Pause(..) => {}
             }
         }
         self.effects = effects;

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::super::slot::{Slot, Unstable};
-use super::super::status::{PartitionState, PartitionStatus, Waiting};
+use super::super::status::{PartitionState, PartitionStatus, Waiting, log_gap};
 use super::super::supervisor::{Report, ShardSummary};
 use super::{Shard, SlotId};
-use crate::model::{FlowId, Gap, GapReason, Moment, Offset, Timestamp};
+use crate::model::{FlowId, Gap, Moment, Offset, Timestamp};
 
 /// How often positions are noted in the book.
 const NOTE_INTERVAL: Duration = Duration::from_millis(500);
@@ -80,6 +80,9 @@ impl Shard {
         if !produce_lane.is_some_and(|lane| lane.lane.is_up()) {
             return Some(Waiting::Target);
         }
+        if let Some(code) = slot.unreadable {
+            return Some(Waiting::Unreadable(code));
+        }
         if let Some(code) = slot.refused {
             return Some(Waiting::Refused(code));
         }
@@ -97,7 +100,7 @@ impl Shard {
             let anchor = slot.copier.anchor();
             if slot.noted != Some(anchor.upstream) {
                 slot.noted = Some(anchor.upstream);
-                self.book.note(&slot.source, anchor);
+                self.book.note(&slot.source, (slot.source_id, slot.target_id), anchor);
                 slot.moved = now;
             } else if slot.copier.lag() == Some(0) {
                 slot.moved = now;
@@ -139,17 +142,6 @@ impl Shard {
     /// Tells of records that will not be on the target.
     pub(super) fn tell_gap(flow: &FlowId, slot: &mut Slot, gap: Gap, at: Timestamp) {
         slot.remember(gap, at);
-        let (first, end, count) = (gap.range.start, gap.range.end, gap.range.len());
-        let (partition, reason) = (&slot.source, gap.reason);
-        match reason {
-            GapReason::Oversize => tracing::warn!(%flow, %partition, %first, %end, count, %reason,
-                "source records are larger than the target takes and are left out"),
-            GapReason::Lost
-            | GapReason::Control
-            | GapReason::Aborted
-            | GapReason::Emptied
-            | GapReason::Compacted => tracing::warn!(%flow, %partition, %first, %end, count,
-                %reason, "source records are gone before they were copied"),
-        }
+        log_gap(flow, &slot.source, gap);
     }
 }

@@ -249,7 +249,8 @@ impl Shard {
         }
         if let Some(gap) = gap {
             slot.copier.note_gap(gap);
-            Self::tell_gap(&self.settings.id, &mut slot, gap, self.source.clock().wall());
+            // The supervisor has said so already.
+            slot.remember(gap, self.source.clock().wall());
         }
         self.slots.insert(id, slot);
         let views = (self.source.view(), self.target.view());
@@ -277,7 +278,7 @@ impl Shard {
         }
         if let Some(report) = slot.report.take() {
             let (anchor, left) = (slot.copier.anchor(), matches!(report, Report::Left { .. }));
-            self.book.note(&slot.source, anchor);
+            self.book.note(&slot.source, (slot.source_id, slot.target_id), anchor);
             if left {
                 self.by_source.remove(&slot.source);
                 self.remove(id);
@@ -300,9 +301,10 @@ impl Shard {
         let slot = self.slots.remove(&id);
         self.owned -= slot.as_ref().map_or(0, |slot| slot.owned);
         for lane in self.fetch_lanes.values_mut() {
-            // The names stay until the lane's session starts anew; answers for a slot that is
-            // gone are not looked at.
-            if lane.members.remove(&id) {
+            // A session may hold a partition that is no member any more, as its leader moved or
+            // its topic was made anew: what it says must not come back without end.
+            let member = lane.members.remove(&id);
+            if member || lane.names.values().any(|slot| *slot == id) {
                 lane.dirty.remove(&id);
                 lane.names.retain(|_, slot| *slot != id);
                 lane.session.reset();
