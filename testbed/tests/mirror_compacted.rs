@@ -203,7 +203,7 @@ fn a_source_cleaned_while_a_killed_mirror_was_away_loses_nothing_and_repeats_not
     };
     source.fill(&live(0, KEYS)).unwrap();
     let flow = FlowFile::one_way(("s", &source), ("t", &target));
-    let mut mirror = Mirror::under_test(&flow).unwrap();
+    let mut mirror = Mirror::with_events(&flow).unwrap();
     target.await_end_offsets("s.t", 1_000, COPY_WAIT).unwrap();
     // While records flow, so that what is stored runs ahead of what is written down.
     let filling = source.fill_in_background(&live(KEYS, 8_000).rate(4_000.0)).unwrap();
@@ -231,6 +231,9 @@ fn a_source_cleaned_while_a_killed_mirror_was_away_loses_nothing_and_repeats_not
     let left = source.read("t", 1_000_000).unwrap();
     mirror.launch().unwrap();
 
+    // What was stored was ahead of what was written down, or the logs need not have been compared.
+    let resumed = mirror.await_event("target's log says how far", &["t-0"], COPY_WAIT).unwrap();
+    assert!(resumed.number("records") > Some(0), "{resumed:?}");
     let last = index(left.last().unwrap());
     let begun = Instant::now();
     let copied = loop {

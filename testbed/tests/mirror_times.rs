@@ -27,7 +27,8 @@ fn append_time(topic: &str) -> Topic {
 fn topics(source: &Cluster, appended: bool) -> Vec<String> {
     let mut names = Vec::new();
     for codec in Codec::ALL {
-        let name = format!("dated-{}", codec.as_str());
+        let kind = if appended { "appended" } else { "dated" };
+        let name = format!("{kind}-{}", codec.as_str());
         source
             .create_topic(&if appended { append_time(&name) } else { Topic::new(&name) })
             .unwrap();
@@ -63,13 +64,14 @@ fn append_times_of_the_source_are_what_a_reader_of_the_target_sees() {
 
 #[test]
 fn a_target_that_stamps_records_itself_stamps_them_and_nothing_else_changes() {
+    let (source, target) = Cluster::pair().unwrap();
+    // Under the producers' clock on the source, and under the source's.
     for appended_on_the_source in [false, true] {
-        let (source, target) = Cluster::pair().unwrap();
         let names = topics(&source, appended_on_the_source);
         for name in &names {
             target.create_topic(&append_time(&format!("s.{name}"))).unwrap();
         }
-        let flow = FlowFile::one_way(("s", &source), ("t", &target));
+        let flow = FlowFile::one_way(("s", &source), ("t", &target)).topics(&names.join(", "));
         let mut mirror = Mirror::under_test(&flow).unwrap();
 
         for name in &names {
