@@ -60,7 +60,7 @@ impl Sights {
                 for probe in &self.probes {
                     flows.push((probe.id().clone(), probe.partitions().await));
                 }
-                let body = format!("{:#}\n", status::render(self.process(), &flows));
+                let body = status::render(self.process(), &flows);
                 Some(Page { content_type: "application/json", body })
             }
             "/metrics" => {

@@ -6,17 +6,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Buffers kept for the next frames.
+/// Bytes of buffers kept for the next frames.
 ///
-/// A few hot buffers stay in the processor's cache; more would only hold memory.
-const POOLED_MAX: usize = 8;
+/// A few hot buffers stay in the processor's cache; more would only hold memory, which the budget
+/// does not count.
+const POOLED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Buffers come in multiples of this, so that frames of about one size share them. A fresh buffer
 /// costs a page fault and a cleared page every 4 KiB: a tenth of all work, when measured.
 const BUFFER_STEP: usize = 512 * 1024;
 
-/// Largest buffer that is kept; a rare giant frame gives its memory back.
-const POOLED_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Frames smaller than this have buffers of their own size: answers of partitions where little
+/// happens, which may wait for long.
+const POOLED_FROM: usize = 64 * 1024;
 
 /// A bound on the bytes of response frames that are alive at one time.
 ///
@@ -86,27 +88,37 @@ impl FrameBudget {
     /// Waits until a frame of `bytes` may be read. Cancel-safe: nothing is held until it
     /// returns.
     pub(super) async fn admit(&self, bytes: usize) -> Admission {
+        // What the buffer takes counts, not what is in it.
+        let room = buffer_bytes(bytes);
         let total = self.total.load(Ordering::Relaxed);
-        let wanted = u32::try_from(bytes).unwrap_or(u32::MAX).min(total);
+        let wanted = u32::try_from(room).unwrap_or(u32::MAX).min(total);
         // The semaphore is never closed, so the permit always comes.
         let permit = Arc::clone(&self.permits).acquire_many_owned(wanted).await.ok();
-        let buffer = self.buffer(bytes);
+        let buffer = self.buffer(room);
         Admission { buffer, permit, pool: Some(Arc::clone(&self.pool)) }
     }
 
-    /// A buffer that holds `bytes`: the last one given back that does, as it is the likeliest to
-    /// be in the processor's cache still, or else a new one in place of one that is too small.
-    fn buffer(&self, bytes: usize) -> Vec<u8> {
+    /// A buffer of `room` bytes: the last one given back that has as many, as it is the likeliest to
+    /// be in the processor's cache still, or else a new one in place of one of another size.
+    fn buffer(&self, room: usize) -> Vec<u8> {
+        if room < POOLED_FROM {
+            return Vec::with_capacity(room);
+        }
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(i) = pool.iter().rposition(|buffer| buffer.capacity() >= bytes) {
+        if let Some(i) = pool.iter().rposition(|buffer| buffer.capacity() == room) {
             return pool.remove(i);
         }
         if !pool.is_empty() {
             pool.remove(0);
         }
         drop(pool);
-        Vec::with_capacity(bytes.next_multiple_of(BUFFER_STEP))
+        Vec::with_capacity(room)
     }
+}
+
+/// How much room a frame of `bytes` is given.
+fn buffer_bytes(bytes: usize) -> usize {
+    if bytes < POOLED_FROM { bytes } else { bytes.next_multiple_of(BUFFER_STEP) }
 }
 
 impl Admission {
@@ -140,13 +152,14 @@ impl AsRef<[u8]> for Frame {
 impl Drop for Frame {
     fn drop(&mut self) {
         let Some(pool) = &self.pool else { return };
-        if self.buffer.capacity() > POOLED_BYTES_MAX {
+        if self.buffer.capacity() < POOLED_FROM {
             return;
         }
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
         let mut pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
-        if pool.len() < POOLED_MAX {
+        let pooled: usize = pool.iter().map(Vec::capacity).sum();
+        if pooled + buffer.capacity() <= POOLED_BYTES_MAX {
             pool.push(buffer);
         }
     }

@@ -427,9 +427,9 @@ mod tests {
         let show = |walk: &mut RecordWalk, batch: &RawBatch| {
             walk.show(&ScannedBatch { batch: batch.clone(), aborted: false }).unwrap()
         };
-        assert!(!walk.has_met());
+        assert!(!walk.has_found());
         assert_eq!(show(&mut walk, &left[0]), Step::GoOn);
-        assert!(walk.has_met());
+        assert!(walk.has_found());
         assert_eq!(show(&mut walk, &left[1]), Step::Done);
         assert_eq!(walk.upstream, Offset(4));
         assert_eq!(walk.parted(), None);

@@ -136,7 +136,8 @@ impl Planner {
                 tracing::warn!(%flow, partition = %pair.source, copied = %anchor.start.upstream,
                     from = %ends.source.start,
                     "source topic was made anew under its name; copying the new one from its start");
-                self.shutting_out(anchor.start.identity, fresh(ends.source.start))
+                // From 0, so that what the new one has lost already is a gap like any other.
+                self.shutting_out(anchor.start.identity, fresh(Offset::ZERO))
             }
             (Some(anchor), _) if anchor.target_id != pair.target_id => {
                 tracing::warn!(%flow, partition = %pair.target, acknowledged = %anchor.start.downstream,
