@@ -115,6 +115,7 @@ struct Outgoing {
 pub struct Connection {
     queue: mpsc::Sender<Outgoing>,
     versions: Arc<Versions>,
+    round_trip: Duration,
 }
 
 impl Connection {
@@ -135,9 +136,11 @@ impl Connection {
         tracker: &TaskTracker,
     ) -> Result<Self, ConnectError> {
         let mut stream = dial(dialer, endpoint, patience).await?;
+        let begun = clock.now();
         let versions = timeout(patience, introduce(&mut stream, client_id))
             .await
             .map_err(|_| ConnectError::Silent(patience))??;
+        let round_trip = clock.now().since(begun);
         let (queue, requests) = mpsc::channel(QUEUED_MAX);
         let driver = Driver {
             session: Mutex::default(),
@@ -147,13 +150,20 @@ impl Connection {
             budget,
         };
         tracker.spawn(driver.run(stream, requests));
-        Ok(Self { queue, versions: Arc::new(versions) })
+        Ok(Self { queue, versions: Arc::new(versions), round_trip })
     }
 
     /// The versions that this broker and we have in common.
     #[must_use]
     pub fn versions(&self) -> &Versions {
         &self.versions
+    }
+
+    /// How long the first words took, when nothing else was under way: the way there and back, and
+    /// what the broker needed for an answer that needs no work.
+    #[must_use]
+    pub fn round_trip(&self) -> Duration {
+        self.round_trip
     }
 
     /// Whether the connection has ended.

@@ -1,24 +1,17 @@
 //! Bytes of response frames alive, and their buffers.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Bytes of buffers kept for the next frames.
-///
-/// A few hot buffers stay in the processor's cache; more would only hold memory, which the budget
-/// does not count.
-const POOLED_BYTES_MAX: usize = 4 * 1024 * 1024;
-
-/// Buffers come in multiples of this, so that frames of about one size share them. A fresh buffer
-/// costs a page fault and a cleared page every 4 KiB: a tenth of all work, when measured.
-const BUFFER_STEP: usize = 512 * 1024;
-
 /// Frames smaller than this have buffers of their own size: answers of partitions where little
 /// happens, which may wait for long.
-const POOLED_FROM: usize = 64 * 1024;
+const SHARED_FROM: usize = 64 * 1024;
+
+/// Frames larger than a shared buffer are given a multiple of this.
+const BUFFER_STEP: usize = 512 * 1024;
 
 /// A bound on the bytes of response frames that are alive at one time.
 ///
@@ -31,6 +24,12 @@ pub struct FrameBudget {
     /// Bytes that may be alive now, and what that may grow to.
     total: Arc<AtomicU32>,
     most: u32,
+    /// What a shared buffer takes: an eighth of the budget, and room for what a broker gives beyond
+    /// the bytes it was asked for.
+    ///
+    /// One size for all, so that a buffer given back always serves again: a fresh one costs a page
+    /// fault and a cleared page every 4 KiB, which was half of all work where sizes varied.
+    shared_bytes: usize,
     pool: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
@@ -55,7 +54,9 @@ impl FrameBudget {
         let total = u32::try_from(bytes.max(1024 * 1024)).unwrap_or(u32::MAX);
         let most = u32::try_from(most).unwrap_or(u32::MAX).max(total);
         let permits = Arc::new(Semaphore::new(total as usize));
-        Self { permits, total: Arc::new(AtomicU32::new(total)), most, pool: Arc::default() }
+        let shared_bytes = total as usize / 8 + 256 * 1024;
+        let total = Arc::new(AtomicU32::new(total));
+        Self { permits, total, most, shared_bytes, pool: Arc::default() }
     }
 
     /// Widens the budget to `bytes`, as far as it may grow; it never narrows.
@@ -89,36 +90,29 @@ impl FrameBudget {
     /// returns.
     pub(super) async fn admit(&self, bytes: usize) -> Admission {
         // What the buffer takes counts, not what is in it.
-        let room = buffer_bytes(bytes);
+        let room = match bytes {
+            ..SHARED_FROM => bytes,
+            _ if bytes <= self.shared_bytes => self.shared_bytes,
+            _ => bytes.next_multiple_of(BUFFER_STEP),
+        };
         let total = self.total.load(Ordering::Relaxed);
         let wanted = u32::try_from(room).unwrap_or(u32::MAX).min(total);
         // The semaphore is never closed, so the permit always comes.
         let permit = Arc::clone(&self.permits).acquire_many_owned(wanted).await.ok();
-        let buffer = self.buffer(room);
-        Admission { buffer, permit, pool: Some(Arc::clone(&self.pool)) }
+        // The last one given back is the likeliest to be in the processor's cache still.
+        let pooled = if room == self.shared_bytes { self.pooled().pop() } else { None };
+        let buffer = pooled.unwrap_or_else(|| Vec::with_capacity(room));
+        Admission {
+            buffer,
+            permit,
+            pool: (room == self.shared_bytes).then(|| Arc::clone(&self.pool)),
+        }
     }
 
-    /// A buffer of `room` bytes: the last one given back that has as many, as it is the likeliest to
-    /// be in the processor's cache still, or else a new one in place of one of another size.
-    fn buffer(&self, room: usize) -> Vec<u8> {
-        if room < POOLED_FROM {
-            return Vec::with_capacity(room);
-        }
-        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(i) = pool.iter().rposition(|buffer| buffer.capacity() == room) {
-            return pool.remove(i);
-        }
-        if !pool.is_empty() {
-            pool.remove(0);
-        }
-        drop(pool);
-        Vec::with_capacity(room)
+    /// Shared buffers that nobody uses. No more of them than the budget holds were ever made.
+    fn pooled(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// How much room a frame of `bytes` is given.
-fn buffer_bytes(bytes: usize) -> usize {
-    if bytes < POOLED_FROM { bytes } else { bytes.next_multiple_of(BUFFER_STEP) }
 }
 
 impl Admission {
@@ -152,16 +146,9 @@ impl AsRef<[u8]> for Frame {
 impl Drop for Frame {
     fn drop(&mut self) {
         let Some(pool) = &self.pool else { return };
-        if self.buffer.capacity() < POOLED_FROM {
-            return;
-        }
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
-        let mut pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
-        let pooled: usize = pool.iter().map(Vec::capacity).sum();
-        if pooled + buffer.capacity() <= POOLED_BYTES_MAX {
-            pool.push(buffer);
-        }
+        pool.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
     }
 }
 
@@ -187,6 +174,23 @@ mod tests {
         drop(slice);
         budget.admit(600_000).await;
         assert_eq!(budget.in_use_bytes(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_buffer_given_back_serves_again_whatever_the_size() {
+        let budget = FrameBudget::new(16 * MIB);
+        for bytes in [MIB, 2 * MIB, 100_000] {
+            let mut admission = budget.admit(bytes).await;
+            assert_eq!(admission.buffer.capacity(), budget.shared_bytes);
+            admission.buffer.push(7);
+            drop(admission.seal());
+            assert_eq!(budget.pooled().len(), 1);
+        }
+        // Small and giant ones have their own, and give them back to the system.
+        for bytes in [100, 5 * MIB] {
+            drop(budget.admit(bytes).await.seal());
+            assert_eq!(budget.pooled().len(), 1);
+        }
     }
 
     #[tokio::test(start_paused = true)]

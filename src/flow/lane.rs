@@ -101,6 +101,14 @@ impl Lane {
         }
     }
 
+    /// How long the first words of the connection took.
+    pub(super) fn first_words(&self) -> Duration {
+        match &self.state {
+            State::Up(connection) => connection.round_trip(),
+            State::Dialling(_) | State::Down(_) => Duration::ZERO,
+        }
+    }
+
     /// Whether there is a connection.
     pub(super) fn is_up(&self) -> bool {
         matches!(self.state, State::Up(_))

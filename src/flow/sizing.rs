@@ -13,6 +13,9 @@ const FAR: Duration = Duration::from_millis(10);
 const REMEMBERED: usize = 16;
 
 /// The least round trip of late.
+///
+/// A busy broker makes every answer late, and a way is not long for that: it is only if the first
+/// words of the connection, when nothing was under way, took as long.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoundTrips {
     recent: [Option<Duration>; REMEMBERED],
@@ -20,14 +23,19 @@ pub(super) struct RoundTrips {
 }
 
 impl RoundTrips {
-    pub(super) fn note(&mut self, elapsed: Duration) {
-        self.recent[self.next] = Some(elapsed);
+    /// Takes notice of an answer that `depth` requests, itself included, were waiting for.
+    pub(super) fn note(&mut self, elapsed: Duration, depth: usize) {
+        let depth = u32::try_from(depth.max(1)).unwrap_or(u32::MAX);
+        self.recent[self.next] = Some(elapsed / depth);
         self.next = (self.next + 1) % REMEMBERED;
     }
 
     /// Whether even the shortest of them was long. Not before a few are known: the first answers
     /// of a connection come late.
-    pub(super) fn are_long(&self) -> bool {
+    pub(super) fn are_long(&self, first_words: Duration) -> bool {
+        if first_words < FAR {
+            return false;
+        }
         let known = self.recent.iter().flatten();
         known.clone().count() >= 4 && known.min().is_some_and(|least| *least >= FAR)
     }
@@ -55,13 +63,13 @@ impl Sizing {
     /// Says whether they changed.
     pub(super) fn on_answer(
         &mut self,
-        elapsed: Duration,
+        (first_words, elapsed): (Duration, Duration),
         (largest, bytes): (usize, usize),
         most: usize,
     ) -> bool {
         let before = (self.partition, self.answer);
-        self.round_trips.note(elapsed);
-        if !self.round_trips.are_long() {
+        self.round_trips.note(elapsed, 1);
+        if !self.round_trips.are_long(first_words) {
             (self.partition, self.answer) = self.base;
             return before != self.base;
         }
@@ -91,7 +99,7 @@ mod tests {
         let mut sizing = Sizing::new(MIB / 4, 2 * MIB);
         for _ in 0..20 {
             let filled = (sizing.partition, sizing.partition);
-            sizing.on_answer(ms(100), filled, 4 * MIB);
+            sizing.on_answer((ms(100), ms(100)), filled, 4 * MIB);
         }
         assert_eq!((sizing.partition, sizing.answer), (4 * MIB, 4 * MIB));
     }
@@ -101,16 +109,24 @@ mod tests {
         let mut sizing = Sizing::new(MIB / 4, 2 * MIB);
         for round in 0..100 {
             let elapsed = if round % 8 == 0 { ms(1) } else { ms(80) };
-            sizing.on_answer(elapsed, (MIB, 2 * MIB), 4 * MIB);
+            sizing.on_answer((ms(80), elapsed), (MIB, 2 * MIB), 4 * MIB);
         }
         assert_eq!((sizing.partition, sizing.answer), (MIB / 4, 2 * MIB));
+    }
+
+    #[test]
+    fn a_busy_broker_does_not_make_a_short_way_long() {
+        let mut sizing = Sizing::new(MIB / 4, 2 * MIB);
+        for _ in 0..20 {
+            assert!(!sizing.on_answer((ms(1), ms(50)), (4 * MIB, 4 * MIB), 4 * MIB));
+        }
     }
 
     #[test]
     fn on_a_long_way_answers_that_are_not_full_leave_the_size_alone() {
         let mut sizing = Sizing::new(MIB / 4, 2 * MIB);
         for _ in 0..20 {
-            assert!(!sizing.on_answer(ms(100), (1000, 1000), 4 * MIB));
+            assert!(!sizing.on_answer((ms(100), ms(100)), (1000, 1000), 4 * MIB));
         }
     }
 
@@ -118,9 +134,9 @@ mod tests {
     fn a_way_that_became_short_goes_back_to_small_fetches() {
         let mut sizing = Sizing::new(MIB / 4, 2 * MIB);
         for _ in 0..10 {
-            sizing.on_answer(ms(100), (4 * MIB, 4 * MIB), 4 * MIB);
+            sizing.on_answer((ms(100), ms(100)), (4 * MIB, 4 * MIB), 4 * MIB);
         }
-        assert!(sizing.on_answer(ms(1), (0, 0), 4 * MIB));
+        assert!(sizing.on_answer((ms(100), ms(1)), (0, 0), 4 * MIB));
         assert_eq!((sizing.partition, sizing.answer), (MIB / 4, 2 * MIB));
     }
 }

@@ -38,7 +38,7 @@ impl Shard {
         };
         let elapsed = now.since(request.sent);
         lane.lane.throttle(now, answer.throttle_ms);
-        lane.round_trips.note(elapsed);
+        lane.round_trips.note(elapsed, request.depth);
         let failures = lane.lane.succeed();
         self.latencies.produce.observe(elapsed.as_secs_f64());
         self.on_healthy(Side::Target, node, failures);
@@ -100,7 +100,8 @@ impl Shard {
         let filled = (bytes.clone().max().unwrap_or(0), bytes.sum());
         // A quarter of the budget: one answer is read while others are on their way out.
         let most = self.budget.most_bytes() / 4;
-        if self.settings.fetch_grows && lane.sizing.on_answer(now.since(sent), filled, most) {
+        let took = (lane.lane.first_words(), now.since(sent));
+        if self.settings.fetch_grows && lane.sizing.on_answer(took, filled, most) {
             lane.dirty.extend(&lane.members);
             self.budget.widen(lane.sizing.answer * 4);
         }

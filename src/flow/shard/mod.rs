@@ -56,6 +56,8 @@ struct InFlight {
     pending: Pending,
     version: i16,
     sent: Moment,
+    /// Requests of the lane without an answer when it was sent, itself included.
+    depth: usize,
     parts: Vec<(SlotId, Sequence)>,
 }
 

@@ -63,7 +63,7 @@ impl Shard {
                 return false;
             }
         };
-        let far = lane.round_trips.are_long();
+        let far = lane.round_trips.are_long(lane.lane.first_words());
         let merging = if far { Merging::Far } else { Merging::Near };
         let mut bytes = 0;
         let mut taken = Vec::new();
@@ -109,7 +109,8 @@ impl Shard {
         let frame = encode_produce(version, &settings.client_id, timeout_ms, &batches);
         let pending = connection.send(frame, patience + ANSWER_GRACE);
         let parts = taken.iter().map(|(id, _, sequence)| (*id, *sequence)).collect();
-        lane.in_flight.push_back(InFlight { pending, version, sent: now, parts });
+        let depth = lane.in_flight.len() + 1;
+        lane.in_flight.push_back(InFlight { pending, version, sent: now, depth, parts });
         self.rate.take(bytes);
         let was_full: Vec<SlotId> = taken.into_iter().map(|(id, ..)| id).collect();
         for id in was_full {
