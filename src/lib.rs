@@ -86,6 +86,8 @@
 //! * Where a position goes back (a topic made anew, a source cut off), Connect's offset is set back
 //!   before the new anchor is written: else the next start takes the old one for MM2's progress and
 //!   skips the beginning of the new topic (`mirror_recreated`).
+//! * A partition that stopped, or is in doubt, lets go of what it had in flight: its frames would be
+//!   held for ever, and a few of them are the whole budget (simulation, seed 3741).
 //! * What is fetched a second time, after frames were let go of, is counted the first time only.
 //! * An answer to a Fetch is looked at only if it was asked from the present position: after a
 //!   position moved back, what lies between would seem to be missing

@@ -382,6 +382,7 @@ impl Copier {
     pub fn abandon(&mut self) {
         if matches!(self.state, State::Copying | State::Draining | State::Halting(_)) {
             self.forget_ready();
+            self.window.give_up();
             self.state = State::InDoubt;
         }
     }
@@ -405,6 +406,8 @@ impl Copier {
 
     fn halt(&mut self, reason: HaltReason, out: &mut Vec<Effect>) {
         self.forget_ready();
+        // Or the frames of a few partitions that stopped would be the whole budget.
+        self.window.give_up();
         self.state = State::Halted(reason);
         out.push(Effect::Halted);
     }
@@ -418,6 +421,7 @@ impl Copier {
     fn doubt(&mut self, doubt: Doubt, out: &mut Vec<Effect>) {
         if matches!(self.state, State::Copying | State::Halting(_)) {
             self.forget_ready();
+            self.window.give_up();
             self.state = State::InDoubt;
             out.push(Effect::Doubt(doubt));
         }
@@ -564,13 +568,16 @@ impl Copier {
             Outcome::Refused(code, message) => (code, message),
         };
         let failed = self.window.fail(sequence);
+        if matches!(self.state, State::InDoubt | State::Halted(_)) {
+            return;
+        }
         // What is behind a failed batch fails as a consequence, with 45, and says nothing new: the
         // batch before it is stored by now, or will be, and sent again this one follows it.
         if failed == Failed::Behind || (code.0 == 45 && failed != Failed::Leading) {
             return;
         }
         let Some(first) = self.window.first() else { return };
-        let (upstream, bytes) = (first.upstream, first.batch.total_bytes());
+        let (upstream, bytes) = (first.upstream, first.bytes);
         match verdict(Api::Produce, code) {
             Verdict::FindLeader | Verdict::FindTopic => out.push(Effect::FindTargetLeader),
             Verdict::NewIdentity => self.doubt(Doubt::Identity(code), out),
@@ -603,7 +610,7 @@ impl Copier {
         self.downstream = self.downstream.advance(i64::from(done.count));
         (self.acked, self.acked_epoch) = (done.upstream.end, done.epoch);
         self.counts.records += u64::from(done.count.unsigned_abs());
-        self.counts.bytes += done.batch.total_bytes() as u64;
+        self.counts.bytes += done.bytes as u64;
         *self.counts.batches.entry(done.path).or_default() += 1;
         self.settle(out);
     }

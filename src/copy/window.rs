@@ -25,6 +25,8 @@ pub(super) struct Sent {
     pub(super) count: i32,
     /// How it came to be what it is.
     pub(super) path: Path,
+    /// Its size, also once its body is let go of.
+    pub(super) bytes: usize,
     /// Its body lies in memory of its own, not in a frame.
     owned: bool,
     /// It was the first of the window when it last went out, so what is said about it is not a
@@ -119,17 +121,17 @@ impl Window {
         let count = batch.header().count;
         self.next = sequence.advance(count);
         let batch = restamp(batch, self.identity, sequence);
-        let (led, out, owned) = (false, false, path != Path::Raw);
         self.sent.push_back(Sent {
-            batch,
             upstream,
             epoch,
             sequence,
             count,
             path,
-            owned,
-            led,
-            out,
+            bytes: batch.total_bytes(),
+            batch,
+            owned: path != Path::Raw,
+            led: false,
+            out: false,
         });
     }
 
@@ -178,6 +180,13 @@ impl Window {
             Some(first) if place == 0 && first.led && !rewinding => Failed::Leading,
             Some(_) if place == 0 => Failed::First,
             Some(_) | None => Failed::Behind,
+        }
+    }
+
+    /// Lets go of all bodies: nothing is sent again, and only answers are still waited for.
+    pub(super) fn give_up(&mut self) {
+        for sent in &mut self.sent {
+            sent.batch.body = Bytes::new();
         }
     }
 
