@@ -8,8 +8,8 @@
 //! | what happens, and when, from a seed | [`script`] |
 //! | what is done to requests, from a seed | [`seeded`] |
 //! | what the mirror says | [`capture`] |
-//! | a run from its first record to its last commit | [`run`] |
-//! | the invariants | [`judge`] |
+//! | a run from its first record to its last commit | [`run()`] |
+//! | the invariants | [`judge()`] |
 //!
 //! One thread and a paused clock: the same seed gives the same trace, request by request
 //! (`the_same_seed_gives_the_same_trace`). A mirror is killed by dropping the runtime it runs on.

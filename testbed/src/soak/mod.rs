@@ -1,10 +1,10 @@
 //! `testbed soak`: two clusters of three nodes, producers of every kind, and no mercy for half an hour; then every
 //! record that the source acknowledged must be on the target once, in order, or inside a gap that was reported.
 //!
-//! A seed decides which deeds are done in which order ([`chaos`]); moments are those of real processes, so a seed
-//! repeats the plan and not the run. Producers write down what became of each record ([`journal`]), the target is read
-//! at the end, and the judge ([`judge`]) works on these two and on the mirror's log alone. Then one more start, in quiet,
-//! must bring the mirror's page to say what was counted ([`page`]).
+//! A seed decides which deeds are done in which order (`chaos`); moments are those of real processes, so a seed
+//! repeats the plan and not the run. Producers write down what became of each record (`journal`), the target is read
+//! at the end, and the judge (`judge`) works on these two and on the mirror's log alone. Then one more start, in quiet,
+//! must bring the mirror's page to say what was counted (`page`).
 
 mod chaos;
 mod journal;
