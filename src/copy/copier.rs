@@ -149,6 +149,8 @@ pub struct Copier {
     ready_owned: usize,
     ready_bytes_max: usize,
     merging: Merging,
+    /// The target could not be reached, and nothing was sent since.
+    released: bool,
     window: Window,
     /// First upstream offset not yet acknowledged by the target. Never moves back.
     acked: Offset,
@@ -177,6 +179,7 @@ impl Copier {
             ready_owned: 0,
             ready_bytes_max: READY_BYTES_MAX,
             merging: Merging::default(),
+            released: false,
             window: Window::new(start.identity, start.sequence),
             acked: start.upstream,
             acked_epoch: start.epoch,
@@ -237,6 +240,7 @@ impl Copier {
         if !self.has_batch() {
             return None;
         }
+        self.released = false;
         if !self.window.can_resend()
             && let Some(Ready { batch, upstream, epoch, path }) = self.next_ready()
         {
@@ -327,10 +331,12 @@ impl Copier {
         (self.fetched, (self.source_end.0 >= 0).then_some(self.source_end))
     }
 
-    /// Bytes that it holds outside of frames: batches written anew.
+    /// Bytes of batches written anew that are on their way. What waits for a target that cannot be
+    /// reached does not count: others must not wait with it, and no more than a window of it is
+    /// there.
     #[must_use]
     pub fn owned_bytes(&self) -> usize {
-        self.ready_owned + self.window.owned_bytes()
+        if self.released { 0 } else { self.ready_owned + self.window.owned_bytes() }
     }
 
     /// What it has done so far.
@@ -396,6 +402,7 @@ impl Copier {
         }
         self.forget_ready();
         self.window.detach();
+        self.released = true;
     }
 
     fn forget_ready(&mut self) {

@@ -48,15 +48,13 @@ pub enum Merging {
     Near,
     /// The target is far: whatever a round trip can carry more of.
     Far,
-    /// Never.
-    Off,
 }
 
 impl Merging {
     /// Bytes that a batch of `codec` must be smaller than to be merged.
     pub(super) fn below(self, codec: Option<Codec>) -> usize {
         match (self, codec) {
-            (Self::Off, _) | (_, None) => 0,
+            (_, None) => 0,
             (Self::Near | Self::Far, Some(Codec::None)) => PLAIN_BELOW,
             (Self::Near, Some(_)) => PACKED_BELOW,
             (Self::Far, Some(_)) => PACKED_BELOW_FAR,

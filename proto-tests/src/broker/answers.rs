@@ -45,7 +45,6 @@ pub(super) struct Asked {
 
 /// The numbers of the APIs that are answered.
 pub mod api {
-    #![allow(missing_docs, reason = "named as in Kafka")]
     pub const PRODUCE: i16 = 0;
     pub const FETCH: i16 = 1;
     pub const LIST_OFFSETS: i16 = 2;

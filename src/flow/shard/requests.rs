@@ -122,16 +122,15 @@ impl Shard {
 
     /// Asks one node for what its partitions want, if nothing is asked yet.
     fn fetch(&mut self, node: NodeId, now: Moment) {
+        if self.is_heavy() {
+            return;
+        }
         let Some(lane) = self.fetch_lanes.get_mut(&node) else { return };
         if lane.pending.is_some() || lane.members.is_empty() {
             return;
         }
         lane.lane.want(now);
         let Some(connection) = lane.lane.usable(now).cloned() else { return };
-        if self.is_heavy() {
-            return;
-        }
-        let lane = self.fetch_lanes.get_mut(&node).expect("seen above");
         let produce_lanes = &self.produce_lanes;
         let open = |slot: &Slot| {
             let target_up = slot.target_leader.is_some_and(|leader| {
