@@ -15,7 +15,8 @@ use heliograph::wire::{
 };
 use kafka_protocol::messages::{
     CreatePartitionsResponse, CreateTopicsResponse, DescribeConfigsResponse,
-    DescribeProducersResponse, InitProducerIdResponse, ListOffsetsResponse, MetadataResponse,
+    DescribeProducersResponse, FindCoordinatorResponse, InitProducerIdResponse, ListGroupsResponse,
+    ListOffsetsResponse, MetadataResponse, OffsetCommitResponse, OffsetFetchResponse,
     OffsetForLeaderEpochResponse,
 };
 
@@ -39,7 +40,11 @@ pub const TARGETS: &[Target] = &[
 ];
 
 /// The answers that go through `kafka-protocol`.
-pub const MESSAGES: [Api; 8] = [
+pub const MESSAGES: [Api; 12] = [
+    Api::OffsetCommit,
+    Api::OffsetFetch,
+    Api::FindCoordinator,
+    Api::ListGroups,
     Api::ListOffsets,
     Api::Metadata,
     Api::CreateTopics,
@@ -225,6 +230,10 @@ pub fn reads(api: Api, version: i16, body: &Bytes) -> bool {
         }
         Api::DescribeConfigs => decode::<DescribeConfigsResponse>(api, version, body).is_ok(),
         Api::CreatePartitions => decode::<CreatePartitionsResponse>(api, version, body).is_ok(),
+        Api::OffsetCommit => decode::<OffsetCommitResponse>(api, version, body).is_ok(),
+        Api::OffsetFetch => decode::<OffsetFetchResponse>(api, version, body).is_ok(),
+        Api::FindCoordinator => decode::<FindCoordinatorResponse>(api, version, body).is_ok(),
+        Api::ListGroups => decode::<ListGroupsResponse>(api, version, body).is_ok(),
         Api::DescribeProducers => decode::<DescribeProducersResponse>(api, version, body).is_ok(),
         Api::Fetch => fetch::decode(version, body).is_ok(),
         Api::Produce => decode_produce(version, body).is_ok(),

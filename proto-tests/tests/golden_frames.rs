@@ -14,8 +14,9 @@ use heliograph::wire::{
 };
 use kafka_protocol::messages::{
     CreatePartitionsResponse, CreateTopicsResponse, DescribeConfigsResponse,
-    DescribeProducersResponse, FetchRequest, FetchResponse, InitProducerIdResponse,
-    ListOffsetsResponse, MetadataResponse, OffsetForLeaderEpochResponse, ProduceRequest,
+    DescribeProducersResponse, FetchRequest, FetchResponse, FindCoordinatorResponse,
+    InitProducerIdResponse, ListGroupsResponse, ListOffsetsResponse, MetadataResponse,
+    OffsetCommitResponse, OffsetFetchResponse, OffsetForLeaderEpochResponse, ProduceRequest,
     ProduceResponse,
 };
 use kafka_protocol::protocol::{Decodable, Encodable};
@@ -78,9 +79,9 @@ fn versions(mut handshake: Handshake, body: &[u8]) -> Versions {
 #[test]
 fn a_handshake_with_each_broker_chooses_the_versions_both_sides_speak() {
     let expected = [
-        ("2.8.2-broker", [9, 12, 6, 11, 3, 7, 4, 4, 4, 3, 0]),
-        ("3.9.2-broker", [11, 17, 9, 12, 4, 7, 5, 4, 4, 3, 0]),
-        ("4.3.1-broker", [12, 17, 10, 13, 4, 7, 5, 4, 4, 3, 0]),
+        ("2.8.2-broker", [9, 12, 6, 11, 3, 7, 4, 4, 4, 3, 0, 8, 7, 3, 4]),
+        ("3.9.2-broker", [11, 17, 9, 12, 4, 7, 5, 4, 4, 3, 0, 9, 9, 6, 5]),
+        ("4.3.1-broker", [12, 17, 10, 13, 4, 7, 5, 4, 4, 3, 0, 9, 9, 6, 5]),
     ];
     let apis = [
         Api::Produce,
@@ -94,6 +95,10 @@ fn a_handshake_with_each_broker_chooses_the_versions_both_sides_speak() {
         Api::DescribeConfigs,
         Api::CreatePartitions,
         Api::DescribeProducers,
+        Api::OffsetCommit,
+        Api::OffsetFetch,
+        Api::FindCoordinator,
+        Api::ListGroups,
     ];
     assert_eq!(apis.len(), Api::all().count());
     let nodes = golden::api_versions();
@@ -261,6 +266,10 @@ fn every_answer_that_the_codec_reads_it_writes_again_to_the_same_bytes() {
             Api::DescribeConfigs => rewrites::<DescribeConfigsResponse>(api, version, &body),
             Api::CreatePartitions => rewrites::<CreatePartitionsResponse>(api, version, &body),
             Api::DescribeProducers => rewrites::<DescribeProducersResponse>(api, version, &body),
+            Api::OffsetCommit => rewrites::<OffsetCommitResponse>(api, version, &body),
+            Api::OffsetFetch => rewrites::<OffsetFetchResponse>(api, version, &body),
+            Api::FindCoordinator => rewrites::<FindCoordinatorResponse>(api, version, &body),
+            Api::ListGroups => rewrites::<ListGroupsResponse>(api, version, &body),
             Api::Fetch | Api::Produce | Api::ApiVersions => continue,
         };
         assert_eq!(again, body, "{name}");

@@ -169,7 +169,7 @@ impl Cluster {
         }
     }
 
-    fn refused(&self, api: Api, attempts: u32, code: ErrorCode) -> RequestError {
+    pub(super) fn refused(&self, api: Api, attempts: u32, code: ErrorCode) -> RequestError {
         RequestError {
             cluster: self.alias().clone(),
             place: "(any broker)".into(),

@@ -430,6 +430,37 @@ impl Cluster {
         }
     }
 
+    /// The version of `api` that the broker behind `route` is spoken to in.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError`] if it cannot be reached, or does not speak it.
+    pub(super) async fn version(&self, route: Route, api: Api) -> Result<i16, RequestError> {
+        let mut backoff = Backoff::new(3);
+        let deadline = self.inner.clock.now().after(self.inner.settings.request_timeout);
+        loop {
+            let node = match route {
+                Route::Any | Route::Controller => self.any_node(backoff.failures()),
+                Route::Node(node) => Some(node),
+            };
+            let (place, connection) = self.control(node).await;
+            let chosen = match connection {
+                Ok(connection) => connection.versions().choose(api).map_err(RequestCause::from),
+                Err(cause) => Err(cause),
+            };
+            let cause = match chosen {
+                Ok(version) => return Ok(version),
+                Err(cause) => cause,
+            };
+            let wait = backoff.fail();
+            if !cause.passes() || self.inner.clock.now().after(wait) >= deadline {
+                let (cluster, attempts) = (self.alias().clone(), backoff.failures());
+                return Err(RequestError { cluster, place, api, attempts, cause });
+            }
+            tokio::time::sleep(wait).await;
+        }
+    }
+
     async fn ask<C: Call>(
         &self,
         connection: &Connection,

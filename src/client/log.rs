@@ -150,8 +150,26 @@ impl Cluster {
         topic: &TopicName,
         read_committed: bool,
     ) -> Result<Vec<LogRecord>, LogError> {
+        let mut records: BTreeMap<PartitionIndex, Vec<LogRecord>> = BTreeMap::new();
+        let keep = |record: LogRecord| records.entry(record.partition).or_default().push(record);
+        self.read_each(topic, read_committed, keep).await?;
+        Ok(records.into_values().flatten().collect())
+    }
+
+    /// Shows the records of every partition of `topic` up to the end it has now, in offset order
+    /// within each, and keeps none of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cluster::read_to_end`].
+    pub async fn read_each(
+        &self,
+        topic: &TopicName,
+        read_committed: bool,
+        show: impl FnMut(LogRecord),
+    ) -> Result<(), LogError> {
         let late = || LogError::Late { what: format!("reading {topic} on {}", self.alias()) };
-        tokio::time::timeout(PATIENCE, self.read_all(topic, read_committed))
+        tokio::time::timeout(PATIENCE, self.read_all(topic, read_committed, show))
             .await
             .map_err(|_| late())?
     }
@@ -160,7 +178,8 @@ impl Cluster {
         &self,
         topic: &TopicName,
         read_committed: bool,
-    ) -> Result<Vec<LogRecord>, LogError> {
+        mut show: impl FnMut(LogRecord),
+    ) -> Result<(), LogError> {
         let mut backoff = Backoff::new(2);
         let (id, mut reading) = loop {
             self.refresh(Some(std::slice::from_ref(topic))).await?;
@@ -173,7 +192,6 @@ impl Cluster {
                 Err(_) => tokio::time::sleep(backoff.fail()).await,
             }
         };
-        let mut records: BTreeMap<PartitionIndex, Vec<LogRecord>> = BTreeMap::new();
         loop {
             reading.retain(|_, one| one.position < one.end);
             let Some(node) = reading.values().map(|one| one.leader).next() else { break };
@@ -181,8 +199,7 @@ impl Cluster {
             let mut visit = |partition, from, scanned: &ScannedBatch| {
                 let hidden = read_committed && scanned.aborted;
                 if !hidden && !scanned.batch.header().attributes.is_control() {
-                    let into = records.entry(partition).or_default();
-                    if let Err(cause) = collect(&scanned.batch, from, partition, into) {
+                    if let Err(cause) = collect(&scanned.batch, from, partition, &mut show) {
                         let partition = TopicPartition { topic: topic.clone(), partition };
                         failed = Err(LogError::Records { partition, cause });
                     }
@@ -192,7 +209,7 @@ impl Cluster {
             self.read_from(node, (topic, id), read_committed, &mut reading, &mut visit).await?;
             failed?;
         }
-        Ok(records.into_values().flatten().collect())
+        Ok(())
     }
 
     /// First and end offsets and leaders of a topic's partitions.
@@ -445,11 +462,11 @@ fn collect(
     batch: &RawBatch,
     from: Offset,
     partition: PartitionIndex,
-    into: &mut Vec<LogRecord>,
+    show: &mut impl FnMut(LogRecord),
 ) -> Result<(), RecordError> {
     for_each_record(batch, |record| {
         if record.offset >= from {
-            into.push(LogRecord {
+            show(LogRecord {
                 partition,
                 offset: record.offset,
                 timestamp: record.timestamp,

@@ -12,6 +12,7 @@ mod dial;
 mod epochs;
 mod fetch_session;
 mod frame_budget;
+mod groups;
 mod log;
 mod metadata;
 mod retry;
@@ -26,6 +27,7 @@ pub use connection::{Answer, ConnectError, Connection, ConnectionFault, FaultCau
 pub use dial::{Connect, DialError, Dialer, Endpoint};
 pub use fetch_session::{FetchSession, SessionKey, SessionPlan};
 pub use frame_budget::FrameBudget;
+pub use groups::{Committed, ListedGroup, Offsets as GroupOffsets};
 pub use log::{Appended, LogError, LogRecord, NewRecord, ScannedBatch};
 pub use metadata::{Broker, MetadataView, PartitionView, TopicView};
 pub use retry::{Backoff, Jitter};

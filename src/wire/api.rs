@@ -13,6 +13,14 @@ pub enum Api {
     ListOffsets,
     /// Brokers, topics, partitions, leaders.
     Metadata,
+    /// Writes offsets of a group.
+    OffsetCommit,
+    /// Reads offsets of groups.
+    OffsetFetch,
+    /// Tells which broker keeps a group.
+    FindCoordinator,
+    /// Tells which groups a broker keeps.
+    ListGroups,
     /// What versions the broker speaks.
     ApiVersions,
     /// Makes topics.
@@ -49,6 +57,20 @@ const TABLE: &[Row] = &[
     Row { api: Api::Fetch, key: 1, name: "Fetch", range: (11, 17), flexible_from: 12 },
     Row { api: Api::ListOffsets, key: 2, name: "ListOffsets", range: (4, 10), flexible_from: 6 },
     Row { api: Api::Metadata, key: 3, name: "Metadata", range: (8, 13), flexible_from: 9 },
+    // Not 10: it names topics by id, and what is committed is about names.
+    Row { api: Api::OffsetCommit, key: 8, name: "OffsetCommit", range: (6, 9), flexible_from: 8 },
+    // From 8 on several groups are asked for at once. Not 10, as above.
+    Row { api: Api::OffsetFetch, key: 9, name: "OffsetFetch", range: (6, 9), flexible_from: 6 },
+    // From 4 on several groups are asked for at once.
+    Row {
+        api: Api::FindCoordinator,
+        key: 10,
+        name: "FindCoordinator",
+        range: (3, 6),
+        flexible_from: 3,
+    },
+    // 4 tells states, 5 also types: whether a group's members are of the protocol of KIP-848.
+    Row { api: Api::ListGroups, key: 16, name: "ListGroups", range: (4, 5), flexible_from: 3 },
     Row { api: Api::ApiVersions, key: 18, name: "ApiVersions", range: (0, 4), flexible_from: 3 },
     // 4 lets the broker choose partition count and replication factor.
     Row { api: Api::CreateTopics, key: 19, name: "CreateTopics", range: (4, 7), flexible_from: 5 },

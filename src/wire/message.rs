@@ -4,9 +4,11 @@ use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::{
     CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse,
     DescribeConfigsRequest, DescribeConfigsResponse, DescribeProducersRequest,
-    DescribeProducersResponse, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest,
-    ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
+    DescribeProducersResponse, FindCoordinatorRequest, FindCoordinatorResponse,
+    InitProducerIdRequest, InitProducerIdResponse, ListGroupsRequest, ListGroupsResponse,
+    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse,
+    OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse,
+    OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
 };
 use kafka_protocol::protocol::{Decodable, Encodable};
 
@@ -38,6 +40,10 @@ calls! {
     DescribeProducersRequest => DescribeProducersResponse: DescribeProducers,
     InitProducerIdRequest => InitProducerIdResponse: InitProducerId,
     ListOffsetsRequest => ListOffsetsResponse: ListOffsets,
+    FindCoordinatorRequest => FindCoordinatorResponse: FindCoordinator,
+    ListGroupsRequest => ListGroupsResponse: ListGroups,
+    OffsetCommitRequest => OffsetCommitResponse: OffsetCommit,
+    OffsetFetchRequest => OffsetFetchResponse: OffsetFetch,
     MetadataRequest => MetadataResponse: Metadata,
     OffsetForLeaderEpochRequest => OffsetForLeaderEpochResponse: OffsetForLeaderEpoch,
 }

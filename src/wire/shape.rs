@@ -145,11 +145,53 @@ const DESCRIBE_PRODUCERS: &[Field] = &[
     ])),
 ];
 
+const OFFSET_COMMIT: &[Field] =
+    &[since(3, I32), always(Array(&[always(Text), always(Array(&[always(I32), always(I16)]))]))];
+
+const COMMITTED: &[Field] = &[always(I32), always(I64), since(5, I32), always(Text), always(I16)];
+
+const OFFSET_FETCH: &[Field] = &[
+    since(3, I32),
+    between(0, 7, Array(&[always(Text), always(Array(COMMITTED))])),
+    between(2, 7, I16),
+    since(
+        8,
+        Array(&[
+            always(Text),
+            always(Array(&[always(Text), always(Array(COMMITTED))])),
+            always(I16),
+        ]),
+    ),
+];
+
+const FIND_COORDINATOR: &[Field] = &[
+    since(1, I32),
+    between(0, 3, I16),
+    between(1, 3, Text),
+    between(0, 3, I32),
+    between(0, 3, Text),
+    between(0, 3, I32),
+    since(
+        4,
+        Array(&[always(Text), always(I32), always(Text), always(I32), always(I16), always(Text)]),
+    ),
+];
+
+const LIST_GROUPS: &[Field] = &[
+    since(1, I32),
+    always(I16),
+    always(Array(&[always(Text), always(Text), since(4, Text), since(5, Text)])),
+];
+
 /// The shape of an answer's body. `None` for answers with a decoder of their own.
 fn of(api: Api) -> Option<&'static [Field]> {
     match api {
         Api::Metadata => Some(METADATA),
         Api::ListOffsets => Some(LIST_OFFSETS),
+        Api::OffsetCommit => Some(OFFSET_COMMIT),
+        Api::OffsetFetch => Some(OFFSET_FETCH),
+        Api::FindCoordinator => Some(FIND_COORDINATOR),
+        Api::ListGroups => Some(LIST_GROUPS),
         Api::CreateTopics => Some(CREATE_TOPICS),
         Api::InitProducerId => Some(INIT_PRODUCER_ID),
         Api::OffsetForLeaderEpoch => Some(OFFSET_FOR_LEADER_EPOCH),

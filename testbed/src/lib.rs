@@ -46,4 +46,5 @@ pub mod scratch;
 pub mod setup;
 pub mod soak;
 pub mod tap;
+mod tap_groups;
 pub mod version;

@@ -45,11 +45,11 @@ use crate::fill::{Codec, Fill};
 use crate::version::Version;
 
 const CLIENT_ID: &str = "tap";
-const PLAIN: &str = "tap-plain";
+pub(super) const PLAIN: &str = "tap-plain";
 const TRANSACTIONS: &str = "tap-transactions";
 const COMPACTED: &str = "tap-compacted";
 const GROWN: &str = "tap-grown";
-const MISSING: &str = "tap-missing";
+pub(super) const MISSING: &str = "tap-missing";
 
 /// How long an answer may take.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
@@ -93,11 +93,11 @@ fn prepare(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-fn text(text: &str) -> StrBytes {
+pub(super) fn text(text: &str) -> StrBytes {
     StrBytes::from_string(text.to_owned())
 }
 
-fn name(topic: &str) -> WireName {
+pub(super) fn name(topic: &str) -> WireName {
     WireName(text(topic))
 }
 
@@ -106,7 +106,7 @@ fn to<'b>(topic: &'b TopicName, partition: i32, batch: &'b OutBatch) -> Partitio
 }
 
 /// One connection, and what it has recorded.
-struct Tap<'a> {
+pub(super) struct Tap<'a> {
     out: &'a Path,
     version: Version,
     stream: TcpStream,
@@ -194,7 +194,7 @@ impl<'a> Tap<'a> {
     }
 
     /// Every version of an API on the newest broker; the lowest and the highest on others.
-    fn versions_of(&self, api: Api) -> Result<BTreeSet<i16>> {
+    pub(super) fn versions_of(&self, api: Api) -> Result<BTreeSet<i16>> {
         let (lowest, highest) = (api.range().0, self.versions.choose(api)?);
         let all = (lowest..=highest).filter(|v| self.versions.choose_at_most(api, *v) == Ok(*v));
         let all: BTreeSet<i16> = all.collect();
@@ -224,7 +224,12 @@ impl<'a> Tap<'a> {
         Ok(answer)
     }
 
-    fn record_call<C: Call>(&mut self, case: &str, version: i16, request: &C) -> Result<()> {
+    pub(super) fn record_call<C: Call>(
+        &mut self,
+        case: &str,
+        version: i16,
+        request: &C,
+    ) -> Result<()> {
         let frame = encode(version, CLIENT_ID, request).map_err(anyhow::Error::msg)?;
         self.record(case, frame).map(drop)
     }
@@ -263,7 +268,7 @@ impl<'a> Tap<'a> {
         for version in self.versions_of(Api::DescribeProducers)? {
             self.producers(version)?;
         }
-        Ok(())
+        self.record_groups()
     }
 
     fn topic(&self, version: i16, topic: &str) -> Result<TopicRef> {
