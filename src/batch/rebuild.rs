@@ -6,7 +6,7 @@
 use super::header::RawBatch;
 use super::record::{BatchBuilder, RecordError, for_each_unpacked, unpacked};
 use super::{Codec, HEADER_BYTES};
-use crate::model::{Offset, OffsetRange, Timestamp};
+use crate::model::{Offset, OffsetRange, Runs, Timestamp};
 
 /// One of the batches that a source batch became.
 #[derive(Clone, Debug)]
@@ -16,6 +16,8 @@ pub struct Piece {
     /// Upstream offset of its first record, up to where the next piece (or the next source
     /// batch) begins.
     pub upstream: OffsetRange,
+    /// Which upstream offsets its records had.
+    pub runs: Runs,
 }
 
 /// Why a batch cannot be rebuilt.
@@ -115,7 +117,12 @@ fn divide(
     let batch = builder.finish(first.offset)?;
     let bytes = HEADER_BYTES + batch.body().len();
     if bytes <= batch_bytes_max {
-        out.pieces.push(Piece { batch, upstream: OffsetRange::new(first.offset, next_offset) });
+        let mut runs = Runs::dense();
+        for (record, index) in records.iter().zip(0..) {
+            runs.push(record.offset, index);
+        }
+        let upstream = OffsetRange::new(first.offset, next_offset);
+        out.pieces.push(Piece { batch, upstream, runs });
         return Ok(());
     }
     if records.len() == 1 {

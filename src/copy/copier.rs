@@ -26,7 +26,8 @@ use crate::batch::{
     disposition, is_whole, merge, mergeable, rebuild,
 };
 use crate::model::{
-    Gap, GapReason, LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Sequence, Side, Timestamp,
+    Bend, Gap, GapReason, LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Runs, Sequence, Side,
+    Timestamp,
 };
 use crate::wire::fetch::FetchedPartition;
 use crate::wire::{Api, ErrorCode, Verdict, verdict};
@@ -122,6 +123,7 @@ struct Ready {
     /// Epoch of its source batch, or of the last one in it.
     epoch: LeaderEpoch,
     path: Path,
+    runs: Runs,
 }
 
 #[derive(Debug)]
@@ -158,6 +160,10 @@ pub struct Copier {
     acked_epoch: LeaderEpoch,
     /// Downstream offset that the next acknowledgement must have.
     downstream: Offset,
+    /// Where upstream and downstream offsets began to run side by side, as they do now.
+    run: Option<Bend>,
+    /// Where they did since this was last asked for.
+    bends: Vec<Bend>,
     /// Everything passed before this upstream offset has been counted.
     passed_to: Offset,
     /// End of the source's log as last told; for lag.
@@ -184,6 +190,8 @@ impl Copier {
             acked: start.upstream,
             acked_epoch: start.epoch,
             downstream: start.downstream,
+            run: None,
+            bends: Vec::new(),
             passed_to: start.upstream,
             source_end: Offset(-1),
             counts: Counts::default(),
@@ -242,9 +250,9 @@ impl Copier {
         }
         self.released = false;
         if !self.window.can_resend()
-            && let Some(Ready { batch, upstream, epoch, path }) = self.next_ready()
+            && let Some(Ready { batch, upstream, epoch, path, runs }) = self.next_ready()
         {
-            self.window.push(&batch, (upstream, epoch), path);
+            self.window.push(&batch, (upstream, epoch), (path, runs));
         }
         self.window.send()
     }
@@ -264,11 +272,13 @@ impl Copier {
             let start = self.ready.front()?.upstream.start;
             let (end, epoch) =
                 self.ready.get(run - 1).map(|last| (last.upstream.end, last.epoch))?;
-            for _ in 0..run {
-                let _merged = self.pop_ready();
+            let (mut runs, mut index) = (Runs::dense(), 0);
+            for part in (0..run).filter_map(|_| self.pop_ready()) {
+                runs.append(&part.runs, part.upstream.start, index);
+                index += part.batch.header().count;
             }
             let upstream = OffsetRange::new(start, end);
-            return Some(Ready { batch, upstream, epoch, path: Path::Merged });
+            return Some(Ready { batch, upstream, epoch, path: Path::Merged, runs });
         }
         self.pop_ready()
     }
@@ -317,6 +327,12 @@ impl Copier {
             identity: self.window.identity(),
             sequence: self.window.first_sequence(),
         }
+    }
+
+    /// Where upstream and downstream offsets began to run side by side, for what was acknowledged
+    /// since this was last asked for.
+    pub fn take_bends(&mut self) -> Vec<Bend> {
+        std::mem::take(&mut self.bends)
     }
 
     /// Upstream offsets not yet acknowledged, `None` before the source told its end.
@@ -501,7 +517,8 @@ impl Copier {
         }
         match decision {
             Disposition::Forward => {
-                self.push(batch, OffsetRange::new(header.base_offset, next), Path::Raw);
+                let upstream = OffsetRange::new(header.base_offset, next);
+                self.push(batch, upstream, Path::Raw, Runs::dense());
             }
             Disposition::Rebuild(reason) => {
                 let Terms { batch_bytes_max, oversize, .. } = self.terms;
@@ -511,7 +528,7 @@ impl Copier {
                     self.pass(skipped.start, skipped.end, GapReason::Oversize, out);
                 }
                 for piece in built.pieces {
-                    self.push(piece.batch, piece.upstream, Path::Rebuilt(reason));
+                    self.push(piece.batch, piece.upstream, Path::Rebuilt(reason), piece.runs);
                 }
             }
             Disposition::Drop(reason) => {
@@ -528,13 +545,13 @@ impl Copier {
         Ok(())
     }
 
-    fn push(&mut self, batch: RawBatch, upstream: OffsetRange, path: Path) {
+    fn push(&mut self, batch: RawBatch, upstream: OffsetRange, path: Path, runs: Runs) {
         let bytes = batch.bytes().len();
         self.ready_bytes += bytes;
         if path != Path::Raw {
             self.ready_owned += bytes;
         }
-        self.ready.push_back(Ready { batch, upstream, epoch: self.epoch, path });
+        self.ready.push_back(Ready { batch, upstream, epoch: self.epoch, path, runs });
     }
 
     fn pass(&mut self, from: Offset, to: Offset, reason: GapReason, out: &mut Vec<Effect>) {
@@ -614,6 +631,12 @@ impl Copier {
             self.downstream = base;
         }
         out.push(Effect::Stored(done.batch.max_timestamp()));
+        for bend in done.runs.bends(done.upstream.start, self.downstream) {
+            if !self.run.is_some_and(|run| run.runs_to(bend)) {
+                self.run = Some(bend);
+                self.bends.push(bend);
+            }
+        }
         self.downstream = self.downstream.advance(i64::from(done.count));
         (self.acked, self.acked_epoch) = (done.upstream.end, done.epoch);
         self.counts.records += u64::from(done.count.unsigned_abs());

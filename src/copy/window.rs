@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::path::Path;
 use crate::batch::{OutBatch, RawBatch, restamp};
-use crate::model::{LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Sequence};
+use crate::model::{LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Runs, Sequence};
 
 /// Batches of one partition that may be sent and not yet acknowledged.
 ///
@@ -19,6 +19,8 @@ pub const WINDOW_BATCHES_MAX: usize = 5;
 pub(super) struct Sent {
     pub(super) batch: OutBatch,
     pub(super) upstream: OffsetRange,
+    /// Which upstream offsets its records have.
+    pub(super) runs: Runs,
     /// Epoch of the last source batch in it.
     pub(super) epoch: LeaderEpoch,
     pub(super) sequence: Sequence,
@@ -114,7 +116,7 @@ impl Window {
         &mut self,
         batch: &RawBatch,
         (upstream, epoch): (OffsetRange, LeaderEpoch),
-        path: Path,
+        (path, runs): (Path, Runs),
     ) {
         debug_assert!(self.has_room());
         let sequence = self.next;
@@ -123,6 +125,7 @@ impl Window {
         let batch = restamp(batch, self.identity, sequence);
         self.sent.push_back(Sent {
             upstream,
+            runs,
             epoch,
             sequence,
             count,

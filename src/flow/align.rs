@@ -17,7 +17,7 @@ use crate::batch::{
 };
 use crate::client::ScannedBatch;
 use crate::copy::HaltReason;
-use crate::model::{LeaderEpoch, Offset, ProducerIdentity, Sequence};
+use crate::model::{Bend, LeaderEpoch, Offset, ProducerIdentity, Sequence};
 
 /// Batches of the target behind an anchor.
 #[derive(Debug)]
@@ -81,6 +81,17 @@ impl Stored {
         last.map_or(0, |next| next.since(self.first))
     }
 
+    /// Downstream offset of the record of ours that `records` of ours precede behind the anchor.
+    fn place(&self, records: u32) -> Option<Offset> {
+        let place = |stored: &Stamp| {
+            let header = &stored.header;
+            Some((header.base_sequence?.since(self.first), header.base_offset))
+        };
+        let next = self.ours.partition_point(|one| place(one).is_none_or(|(at, _)| at <= records));
+        let (at, base) = place(self.ours.get(next.checked_sub(1)?)?)?;
+        Some(base.advance(i64::from(records - at)))
+    }
+
     /// The sequence that comes next.
     pub(super) fn next_sequence(&self) -> Sequence {
         let records = i32::try_from(self.records()).unwrap_or(i32::MAX);
@@ -112,11 +123,18 @@ pub(super) struct CountWalk<'a> {
     /// Epoch of the last batch before that place: a fetch that names an older one is told that the
     /// logs part.
     pub(super) epoch: LeaderEpoch,
+    /// Where upstream and downstream offsets begin to run side by side.
+    bends: Vec<Bend>,
 }
 
 impl<'a> CountWalk<'a> {
     pub(super) fn new(stored: &'a Stored, upstream: Offset, epoch: LeaderEpoch) -> Self {
-        Self { stored, left: stored.records(), at: 0, upstream, epoch }
+        Self { stored, left: stored.records(), at: 0, upstream, epoch, bends: Vec::new() }
+    }
+
+    /// Where upstream and downstream offsets began to run side by side, as far as walked.
+    pub(super) fn into_bends(self) -> Vec<Bend> {
+        self.bends
     }
 
     /// Whether every record of the target is explained.
@@ -154,6 +172,7 @@ impl<'a> CountWalk<'a> {
         let header = batch.header();
         let next = header.next_offset();
         let count = u32::try_from(next.since(self.upstream)).unwrap_or(u32::MAX);
+        self.bend();
         let whole = header.base_offset == self.upstream;
         let begins = self.stored.records() - self.left;
         if let Some(stored) = self.stored.ours.get(self.at) {
@@ -189,6 +208,22 @@ impl<'a> CountWalk<'a> {
     }
 }
 
+impl CountWalk<'_> {
+    /// The target's batches may begin anew, behind somebody else's, within a source batch.
+    fn bend(&mut self) {
+        let passed = self.stored.records() - self.left;
+        if let Some(downstream) = self.stored.place(passed) {
+            bend(&mut self.bends, Bend { upstream: self.upstream, downstream });
+        }
+    }
+}
+
+fn bend(bends: &mut Vec<Bend>, next: Bend) {
+    if !bends.last().is_some_and(|last| last.runs_to(next)) {
+        bends.push(next);
+    }
+}
+
 fn judge(scanned: &ScannedBatch, position: Offset) -> Result<Disposition, HaltReason> {
     let header = scanned.batch.header();
     // Where a batch was split does not matter here.
@@ -213,6 +248,10 @@ fn same(source: &Stamp, stored: &Stamp) -> bool {
 pub(super) struct RecordWalk {
     /// What the target holds of ours, in order.
     stored: Vec<u64>,
+    /// Downstream offset of the first of those that follow one another, and its place among them.
+    runs: Vec<(usize, Offset)>,
+    /// Where upstream and downstream offsets begin to run side by side.
+    bends: Vec<Bend>,
     /// The target shows its own append times: only payloads can be compared.
     without_times: bool,
     at: usize,
@@ -228,7 +267,16 @@ impl RecordWalk {
     /// From an anchor on, or from where the source's log begins if that is behind it.
     pub(super) fn new(anchor: Offset, log_start: Offset, epoch: LeaderEpoch) -> Self {
         let (behind_found, upstream) = (anchor, anchor.max(log_start));
-        Self { stored: Vec::new(), without_times: false, at: 0, behind_found, upstream, epoch }
+        Self {
+            stored: Vec::new(),
+            runs: Vec::new(),
+            bends: Vec::new(),
+            without_times: false,
+            at: 0,
+            behind_found,
+            upstream,
+            epoch,
+        }
     }
 
     /// Whether the source still has one of the records stored.
@@ -245,9 +293,21 @@ impl RecordWalk {
     pub(super) fn store(&mut self, batch: &RawBatch) -> Result<(), RecordError> {
         self.without_times |= batch.header().attributes.is_log_append_time();
         let (without_times, stored) = (self.without_times, &mut self.stored);
+        let runs = &mut self.runs;
         for_each_record(batch, |record| {
+            let follows = |(at, offset): &(usize, Offset)| {
+                usize::try_from(record.offset.since(*offset)) == Ok(stored.len() - at)
+            };
+            if !runs.last().is_some_and(follows) {
+                runs.push((stored.len(), record.offset));
+            }
             stored.push(print(record.payload, (!without_times).then_some(record.timestamp.0)));
         })
+    }
+
+    /// Where upstream and downstream offsets began to run side by side, as far as walked.
+    pub(super) fn into_bends(self) -> Vec<Bend> {
+        self.bends
     }
 
     /// Where the source's log parts from what was copied, and how far that went at least, once all
@@ -275,6 +335,14 @@ impl RecordWalk {
             return Ok(Step::GoOn);
         }
         let from = self.upstream;
+        let (runs, bends) = (&self.runs, &mut self.bends);
+        let mut found = |index: usize, upstream: Offset| {
+            let next = runs.partition_point(|(at, _)| *at <= index);
+            if let Some((at, offset)) = next.checked_sub(1).and_then(|run| runs.get(run)) {
+                let downstream = offset.advance(i64::try_from(index - at).unwrap_or(i64::MAX));
+                bend(bends, Bend { upstream, downstream });
+            }
+        };
         let mut stop = None;
         let read = for_each_record(&scanned.batch, |record| {
             if record.offset < from || stop.is_some() {
@@ -284,6 +352,7 @@ impl RecordWalk {
             let wanted = print(record.payload, time);
             match self.stored[self.at..].iter().position(|stored| *stored == wanted) {
                 Some(ahead) => {
+                    found(self.at + ahead, record.offset);
                     self.at += ahead + 1;
                     self.behind_found = record.offset.advance(1);
                 }

@@ -7,6 +7,8 @@
 
 mod align;
 mod lane;
+mod ledger;
+mod offsets;
 mod progress;
 mod rate;
 mod resume;
@@ -16,10 +18,13 @@ mod sizing;
 mod slot;
 mod status;
 mod supervisor;
+mod sync_rule;
 mod workers;
 
-pub use progress::{Anchor, Page, ProgressBook};
-pub use settings::{ExistingRecords, FlowSettings, GapPolicy, Recreate, Reset, Truncation};
+pub use offsets::{Offsets, Translated};
+pub use settings::{
+    ExistingRecords, FlowSettings, GapPolicy, Recreate, Reset, SyncSettings, Truncation,
+};
 pub use status::{Latencies, PartitionState, PartitionStatus, Probe, SeenGap, Waiting};
 pub use supervisor::{FlowStatus, Pair, Supervisor};
 pub use workers::Workers;

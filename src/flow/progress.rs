@@ -10,18 +10,20 @@
 //! the duplicate that it is.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::ledger::{Found, History, Ids, KeptMaps, Ledger, LoadedMap, Unsaved};
 use super::settings::FlowSettings;
 use crate::client::{Appended, Cluster, LogError, LogRecord, NewRecord};
 use crate::copy::Start;
 use crate::mm2::{self, SourceOffsetKey};
 use crate::model::{
-    LeaderEpoch, Offset, ProducerIdentity, Sequence, TopicId, TopicName, TopicPartition,
+    Bend, LeaderEpoch, Offset, ProducerIdentity, Sequence, TopicId, TopicName, TopicPartition,
 };
 
 /// How often anchors are written.
@@ -35,27 +37,24 @@ const KEY_KIND: &str = "heliograph-position-1";
 
 /// Where a partition stands, together with the topics it is true for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Anchor {
+pub(super) struct Anchor {
     /// Upstream and downstream place, and the producer's numbers there.
-    pub start: Start,
+    pub(super) start: Start,
     /// The source topic that the upstream offset belongs to.
-    pub source_id: TopicId,
+    pub(super) source_id: TopicId,
     /// The target topic that the downstream offset belongs to.
-    pub target_id: TopicId,
+    pub(super) target_id: TopicId,
 }
 
 /// Anchors noted by shards and not yet written; the newest of a partition wins.
 #[derive(Debug, Default)]
-pub struct ProgressBook {
+pub(super) struct ProgressBook {
     pages: Mutex<Pages>,
 }
 
-/// The source topic and the target topic that a position is about.
-type Ids = (TopicId, TopicId);
-
 /// The page of a partition that notes are taken on: one for each time that it was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Page {
+pub(super) struct Page {
     number: u64,
     ids: Ids,
 }
@@ -66,6 +65,20 @@ struct Pages {
     open: BTreeMap<TopicPartition, Page>,
     to_anchor: BTreeMap<TopicPartition, Start>,
     to_commit: BTreeMap<TopicPartition, Offset>,
+    ledger: Ledger,
+}
+
+impl Pages {
+    /// What brings the topic of offset maps up to date, and the bends of these partitions.
+    fn unsaved(
+        &mut self,
+        settings: &FlowSettings,
+        anchors: &BTreeMap<TopicPartition, Anchor>,
+    ) -> (Unsaved, BTreeMap<TopicPartition, u64>) {
+        let bends = |source| Some((TopicPartition::clone(source), self.ledger.bends(source)?));
+        let bends = anchors.keys().filter_map(bends).collect();
+        (self.ledger.unsaved(&settings.id.source), bends)
+    }
 }
 
 impl ProgressBook {
@@ -76,8 +89,15 @@ impl ProgressBook {
     /// Opens a page for a partition that is started anew, with topics of these ids. What was
     /// noted on the page before is dropped: it would be written behind the position that the
     /// partition starts from, or under the ids of another topic.
-    pub fn open(&self, source: &TopicPartition, ids: (TopicId, TopicId)) -> Page {
+    pub(super) fn open(
+        &self,
+        source: &TopicPartition,
+        ids: Ids,
+        start: Start,
+        history: History,
+    ) -> Page {
         let mut pages = self.pages();
+        pages.ledger.open(source, ids, place(start), history);
         pages.opened += 1;
         let page = Page { number: pages.opened, ids };
         pages.open.insert(source.clone(), page);
@@ -86,13 +106,60 @@ impl ProgressBook {
         page
     }
 
-    /// Notes how far the target has acknowledged a source partition, if `page` is still open.
-    pub fn note(&self, source: &TopicPartition, page: Page, start: Start) {
+    /// Notes how far the target has acknowledged a source partition, and where upstream and
+    /// downstream offsets began to run side by side since the last time, if `page` is still open.
+    pub(super) fn note(
+        &self,
+        source: &TopicPartition,
+        page: Page,
+        start: Start,
+        (bends, lag_max): (Vec<Bend>, i64),
+    ) {
         let mut pages = self.pages();
         if pages.open.get(source) == Some(&page) {
             pages.to_anchor.insert(source.clone(), start);
+            pages.ledger.note(source, place(start), bends, lag_max);
         }
     }
+
+    /// Takes in the maps that earlier runs left.
+    pub(super) fn restore(&self, maps: BTreeMap<TopicPartition, LoadedMap>) {
+        self.pages().ledger.restore(maps);
+    }
+
+    /// The downstream offset for an upstream offset, as far as it is in memory.
+    pub(super) fn find(&self, source: &TopicPartition, upstream: Offset) -> Found {
+        self.pages().ledger.find(source, upstream)
+    }
+
+    /// The upstream offset for a downstream offset, where that is in memory.
+    pub(super) fn find_back(&self, source: &TopicPartition, downstream: Offset) -> Option<Offset> {
+        self.pages().ledger.find_back(source, downstream)
+    }
+
+    /// How far a partition is copied.
+    pub(super) fn copied(&self, source: &TopicPartition) -> Option<Bend> {
+        self.pages().ledger.copied(source)
+    }
+
+    /// The source's logs begin here now: nobody asks for what lies before.
+    pub(super) fn forget_before(&self, starts: &BTreeMap<TopicPartition, Offset>) {
+        self.pages().ledger.forget_before(starts);
+    }
+
+    /// Bytes that all offset maps take.
+    pub(super) fn map_bytes(&self) -> usize {
+        self.pages().ledger.bytes()
+    }
+
+    /// Offset syncs that are due; with `all`, also of partitions that came to rest.
+    pub(super) fn take_syncs(&self, all: bool) -> Vec<(TopicPartition, Bend)> {
+        self.pages().ledger.take_syncs(all)
+    }
+}
+
+fn place(start: Start) -> Bend {
+    Bend { upstream: start.upstream, downstream: start.downstream }
 }
 
 /// Progress as a flow finds it at its start.
@@ -101,6 +168,8 @@ pub(super) struct Loaded {
     pub(super) anchors: BTreeMap<TopicPartition, Anchor>,
     /// Last upstream offset that Connect's offsets topic says is on the target.
     pub(super) connect: BTreeMap<TopicPartition, Offset>,
+    /// Offset maps up to the anchors.
+    pub(super) maps: BTreeMap<TopicPartition, LoadedMap>,
 }
 
 impl Loaded {
@@ -122,21 +191,52 @@ impl Loaded {
             }
         };
         let mut loaded = Self::default();
-        let (offsets, positions) =
-            tokio::join!(read(&settings.offsets_topic), read(&settings.positions_topic));
+        let (offsets, positions, maps) = tokio::join!(
+            read(&settings.offsets_topic),
+            read(&settings.positions_topic),
+            read_maps(settings, target, empty),
+        );
         for record in offsets? {
             loaded.take_connect(settings, &record);
         }
+        let mut bends = BTreeMap::new();
         for record in positions? {
-            if let Some((partition, anchor)) = decode(settings, &record) {
-                match anchor {
-                    Some(anchor) if loaded.has_passed(&partition, &anchor) => {}
-                    Some(anchor) => drop(loaded.anchors.insert(partition, anchor)),
-                    None => drop(loaded.anchors.remove(&partition)),
+            let Some((partition, position)) = decode(settings, &record) else { continue };
+            match position {
+                Some((anchor, _)) if loaded.has_passed(&partition, &anchor) => {}
+                Some((anchor, count)) => {
+                    bends.insert(partition.clone(), count);
+                    loaded.anchors.insert(partition, anchor);
                 }
+                None => drop(loaded.anchors.remove(&partition)),
             }
         }
+        loaded.take_maps(settings, maps?, &bends);
         Ok(loaded)
+    }
+
+    /// Keeps the maps of which nothing is missing.
+    fn take_maps(
+        &mut self,
+        settings: &FlowSettings,
+        mut kept: KeptMaps,
+        bends: &BTreeMap<TopicPartition, Option<u64>>,
+    ) {
+        let mut without = 0_usize;
+        for (partition, anchor) in &self.anchors {
+            let ids = (anchor.source_id, anchor.target_id);
+            let count = bends.get(partition).copied().flatten();
+            let map = count.and_then(|count| kept.map(partition, ids, place(anchor.start), count));
+            match map {
+                Some(map) => drop(self.maps.insert(partition.clone(), map)),
+                None => without += 1,
+            }
+        }
+        if without > 0 {
+            tracing::warn!(flow = %settings.id, topic = %settings.map_topic, partitions = without,
+                "no offset map, or not all of it, is left of the last run: group offsets of what \
+                 was copied before now are translated by offset syncs, as MirrorMaker 2 does");
+        }
     }
 
     /// Whether an anchor that comes later in the topic was written earlier: what a killed process
@@ -198,7 +298,7 @@ fn key(settings: &FlowSettings, source: &TopicPartition) -> Vec<u8> {
     json!([KEY_KIND, place]).to_string().into_bytes()
 }
 
-fn encode(anchor: &Anchor) -> Vec<u8> {
+fn encode(anchor: &Anchor, bends: Option<u64>) -> Vec<u8> {
     let Anchor { start, source_id, target_id } = anchor;
     json!({
         "upstream": start.upstream.0,
@@ -209,13 +309,20 @@ fn encode(anchor: &Anchor) -> Vec<u8> {
         "sequence": start.sequence.to_wire(),
         "sourceTopicId": format!("{source_id:?}"),
         "targetTopicId": format!("{target_id:?}"),
+        "bends": bends,
     })
     .to_string()
     .into_bytes()
 }
 
-/// Partition and anchor of a record, `None` if it is not one of this flow's.
-fn decode(settings: &FlowSettings, record: &LogRecord) -> Option<(TopicPartition, Option<Anchor>)> {
+/// An anchor, and how many bends the offset map has up to it, if that was written before it.
+type Position = (Anchor, Option<u64>);
+
+/// Partition and position of a record, `None` if it is not one of this flow's.
+fn decode(
+    settings: &FlowSettings,
+    record: &LogRecord,
+) -> Option<(TopicPartition, Option<Position>)> {
     let key: Value = serde_json::from_slice(record.key.as_ref()?).ok()?;
     if key.get(0)?.as_str()? != KEY_KIND
         || key.get(1)?.get("cluster")?.as_str()? != settings.id.source.as_str()
@@ -233,7 +340,7 @@ fn decode(settings: &FlowSettings, record: &LogRecord) -> Option<(TopicPartition
     Some((source, anchor))
 }
 
-fn decode_anchor(value: &[u8]) -> Option<Anchor> {
+fn decode_anchor(value: &[u8]) -> Option<Position> {
     let value: Value = serde_json::from_slice(value).ok()?;
     let number = |name: &str| value.get(name).and_then(Value::as_i64);
     let id = |name: &str| {
@@ -254,7 +361,24 @@ fn decode_anchor(value: &[u8]) -> Option<Anchor> {
         },
         sequence: Sequence::from_wire(i32::try_from(number("sequence")?).ok()?)?,
     };
-    Some(Anchor { start, source_id: id("sourceTopicId")?, target_id: id("targetTopicId")? })
+    let anchor = Anchor { start, source_id: id("sourceTopicId")?, target_id: id("targetTopicId")? };
+    Some((anchor, value.get("bends").and_then(Value::as_u64)))
+}
+
+async fn read_maps(
+    settings: &FlowSettings,
+    target: &Cluster,
+    empty: &BTreeSet<TopicName>,
+) -> Result<KeptMaps, LogError> {
+    let mut kept = KeptMaps::default();
+    if empty.contains(&settings.map_topic) {
+        return Ok(kept);
+    }
+    let take = |record: LogRecord| kept.take(settings, &record);
+    match target.read_each(&settings.map_topic, false, take).await {
+        Ok(()) | Err(LogError::Missing(_)) => Ok(kept),
+        Err(error) => Err(error),
+    }
 }
 
 /// Writes what shards note: anchors every second, Connect's offsets at MM2's own interval.
@@ -265,6 +389,8 @@ pub(super) struct Committer {
     pub(super) book: Arc<ProgressBook>,
     /// Held while positions are on their way: an older one must not land behind a newer one.
     pub(super) writing: tokio::sync::Mutex<Places>,
+    /// It was said that offset maps are not written.
+    pub(super) maps_told: AtomicBool,
 }
 
 /// Where this process wrote in the positions topic.
@@ -348,18 +474,48 @@ impl Committer {
         if !reset.is_empty() {
             self.append_offsets(reset).await?;
         }
-        self.append_anchors(anchors, &mut places).await
+        let maps = self.book.pages().unsaved(&self.settings, anchors);
+        let bends = self.write_maps(maps).await;
+        self.append_anchors(anchors, &bends, &mut places).await
+    }
+
+    /// Brings the topic of offset maps up to date, and says how many bends each map has there;
+    /// nothing if it is not up to date. What anchors cover then is known to be incomplete.
+    async fn write_maps(
+        &self,
+        (unsaved, bends): (Unsaved, BTreeMap<TopicPartition, u64>),
+    ) -> BTreeMap<TopicPartition, u64> {
+        if unsaved.records.is_empty() {
+            return bends;
+        }
+        match self.target.append(&self.settings.map_topic, &unsaved.records).await {
+            Ok(appended) => {
+                self.book.pages().ledger.saved(unsaved, Some(&appended));
+                self.maps_told.store(false, Ordering::Relaxed);
+                bends
+            }
+            Err(error) => {
+                self.book.pages().ledger.saved(unsaved, None);
+                if !self.maps_told.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(flow = %self.settings.id, topic = %self.settings.map_topic, %error,
+                        "offset maps are not written; a restart now would translate group offsets \
+                         of what was copied before it by offset syncs");
+                }
+                BTreeMap::new()
+            }
+        }
     }
 
     async fn append_anchors(
         &self,
         anchors: &BTreeMap<TopicPartition, Anchor>,
+        bends: &BTreeMap<TopicPartition, u64>,
         places: &mut Places,
     ) -> Result<(), LogError> {
         let record = |(source, anchor): (&TopicPartition, &Anchor)| NewRecord {
             partition: 0,
             key: key(&self.settings, source),
-            value: Some(encode(anchor)),
+            value: Some(encode(anchor, bends.get(source).copied())),
         };
         let records: Vec<NewRecord> = anchors.iter().map(record).collect();
         if records.is_empty() {
@@ -380,16 +536,20 @@ impl Committer {
 
     async fn write_anchors(&self) -> Result<(), LogError> {
         let mut places = self.writing.lock().await;
-        let (anchors, open) = {
+        let (anchors, open, maps) = {
             let mut pages = self.book.pages();
             let noted = std::mem::take(&mut pages.to_anchor);
             let anchors = noted.into_iter().filter_map(|(source, start)| {
                 let (source_id, target_id) = pages.open.get(&source)?.ids;
                 Some((source, Anchor { start, source_id, target_id }))
             });
-            (anchors.collect::<BTreeMap<_, _>>(), pages.open.clone())
+            let anchors: BTreeMap<_, _> = anchors.collect();
+            // At one moment: an anchor says how many bends there are up to it.
+            let maps = pages.unsaved(&self.settings, &anchors);
+            (anchors, pages.open.clone(), maps)
         };
-        let written = self.append_anchors(&anchors, &mut places).await;
+        let bends = self.write_maps(maps).await;
+        let written = self.append_anchors(&anchors, &bends, &mut places).await;
         let mut pages = self.book.pages();
         for (source, anchor) in anchors {
             if pages.open.get(&source) != open.get(&source) {
@@ -473,15 +633,16 @@ mod tests {
         let (source, start) = (TopicPartition::new("t", 0), start());
         let ids = (TopicId([1; 16]), TopicId::NONE);
         let book = ProgressBook::default();
-        let before = book.open(&source, ids);
-        book.note(&source, before, start);
+        let known = || History::Known(Vec::new());
+        let before = book.open(&source, ids, start, known());
+        book.note(&source, before, start, (Vec::new(), 100));
         assert_eq!(book.pages().to_anchor.get(&source), Some(&start));
 
-        let now = book.open(&source, ids);
+        let now = book.open(&source, ids, start, known());
         assert!(book.pages().to_anchor.is_empty());
-        book.note(&source, before, start);
+        book.note(&source, before, start, (Vec::new(), 100));
         assert!(book.pages().to_anchor.is_empty());
-        book.note(&source, now, start);
+        book.note(&source, now, start, (Vec::new(), 100));
         assert_eq!(book.pages().to_anchor.len(), 1);
     }
 
@@ -521,7 +682,8 @@ mod tests {
     fn an_anchor_is_read_back_as_it_was_written() {
         let anchor =
             Anchor { start: start(), source_id: TopicId([0xab; 16]), target_id: TopicId::NONE };
-        assert_eq!(decode_anchor(&encode(&anchor)), Some(anchor));
+        assert_eq!(decode_anchor(&encode(&anchor, Some(3))), Some((anchor, Some(3))));
+        assert_eq!(decode_anchor(&encode(&anchor, None)), Some((anchor, None)));
         assert_eq!(decode_anchor(b"{}"), None);
         assert_eq!(decode_anchor(b"no json"), None);
     }

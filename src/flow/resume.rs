@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::align::{CountWalk, RecordWalk, Step, Stored};
+use super::ledger::History;
 use super::progress::{Anchor, Loaded};
 use super::settings::{ExistingRecords, FlowSettings, GapPolicy, Recreate, Reset, Truncation};
 use super::supervisor::Pair;
@@ -17,14 +18,15 @@ use crate::batch::RawBatch;
 use crate::client::{Cluster, EARLIEST, EndOffsets, LATEST, PartitionError, ScannedBatch};
 use crate::copy::{HaltReason, Start};
 use crate::model::{
-    Gap, GapReason, LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Sequence, TopicPartition,
+    Bend, Gap, GapReason, LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Sequence,
+    TopicPartition,
 };
 
 /// What was decided about a partition.
 #[derive(Debug)]
 pub(super) enum Decision {
     /// It can be copied from here; records before it are missing on the source.
-    Start(Start, Option<Gap>),
+    Start(Start, Option<Gap>, History),
     /// It must not be copied.
     Halt(HaltReason),
     /// It cannot be decided now.
@@ -54,6 +56,15 @@ struct Ends {
     target: EndOffsets,
     /// Where the source's log leaves the epoch of the anchor's last batch, if it knows.
     epoch: Option<Offset>,
+}
+
+/// Where to go on behind what the target holds.
+struct Reconciled {
+    start: Start,
+    /// Where the source's log parts from what the target holds, if it does.
+    parted: Option<Offset>,
+    /// Where upstream and downstream offsets began to run side by side behind the anchor.
+    bends: Vec<Bend>,
 }
 
 /// Decides about partitions of one flow.
@@ -127,6 +138,7 @@ impl Planner {
             sequence: Sequence::ZERO,
         };
         let mut cut = None;
+        let mut history = History::None;
         let start = match (anchor, connect) {
             (Some(anchor), _) if anchor.source_id != pair.source_id => {
                 if self.settings.recreate == Recreate::Halt {
@@ -148,11 +160,13 @@ impl Planner {
             (Some(anchor), Some(next)) if next > anchor.start.upstream => {
                 tracing::info!(%flow, partition = %pair.source, from = %next,
                     ours = %anchor.start.upstream, "going on where MirrorMaker 2 stopped");
+                history = History::Unknown;
                 fresh(next)
             }
             (Some(anchor), _) => match self.reconcile(pair, ends, anchor).await {
-                Ok((start, parted)) => {
+                Ok(Reconciled { start, parted, bends }) => {
                     cut = parted;
+                    history = History::Known(bends);
                     start
                 }
                 Err(decision) => return decision,
@@ -167,6 +181,7 @@ impl Planner {
             (None, Some(next)) => {
                 tracing::info!(%flow, partition = %pair.source, from = %next,
                     "going on where MirrorMaker 2 stopped");
+                history = History::Unknown;
                 fresh(next)
             }
             (None, None) => {
@@ -181,7 +196,7 @@ impl Planner {
                 }
             }
         };
-        self.within_source(pair, (start, cut), ends, occasion)
+        self.within_source(pair, (start, cut, history), ends, occasion)
     }
 
     /// `start`, where what comes next is not what was to come next under `before`.
@@ -199,7 +214,7 @@ impl Planner {
     fn within_source(
         &self,
         pair: &Pair,
-        (mut start, parted): (Start, Option<Offset>),
+        (mut start, parted, history): (Start, Option<Offset>, History),
         ends: Ends,
         occasion: Occasion,
     ) -> Decision {
@@ -240,7 +255,7 @@ impl Planner {
             start.identity = self.identity;
             start.sequence = Sequence::ZERO;
         }
-        Decision::Start(start, gap)
+        Decision::Start(start, gap, history)
     }
 
     /// Where to go on behind what the target holds, and where the source's log parts from that, if
@@ -250,7 +265,7 @@ impl Planner {
         pair: &Pair,
         ends: Ends,
         anchor: &Anchor,
-    ) -> Result<(Start, Option<Offset>), Decision> {
+    ) -> Result<Reconciled, Decision> {
         let mut start = anchor.start;
         let parted = ends.epoch.filter(|end| *end < start.upstream);
         if ends.target.end < start.downstream {
@@ -258,7 +273,7 @@ impl Planner {
             return Err(Decision::Halt(HaltReason::TargetCut { found, expected }));
         }
         if ends.target.end == start.downstream {
-            return Ok((start, parted));
+            return Ok(Reconciled { start, parted, bends: Vec::new() });
         }
         let mut stored = Stored::new(start.identity, start.sequence, start.downstream);
         self.scan_target(pair, start, ends, |batch| {
@@ -279,7 +294,7 @@ impl Planner {
             start.sequence = stored.next_sequence();
             start.downstream = ends.target.end;
             start.upstream = start.upstream.advance(i64::from(stored.records()));
-            return Ok((start, parted));
+            return Ok(Reconciled { start, parted, bends: Vec::new() });
         }
         let trimmed = ends.source.start > start.upstream;
         // After a change of leaders the log may have gone another way behind the anchor.
@@ -290,16 +305,20 @@ impl Planner {
         if step == Step::GoOn && !walk.is_done() {
             step = self.scan_source(pair, start.upstream, ends, |one| walk.show(one)).await?;
         }
-        let (upstream, epoch, met) = match step {
+        let (upstream, epoch, met, bends) = match step {
             Step::Compare => {
                 let walk = self.compare(pair, start, ends, &stored).await?;
                 if let Some((parted, copied)) = walk.parted() {
                     start.sequence = stored.next_sequence();
                     start.downstream = ends.target.end;
                     start.upstream = copied;
-                    return Ok((start, Some(parted)));
+                    return Ok(Reconciled {
+                        start,
+                        parted: Some(parted),
+                        bends: walk.into_bends(),
+                    });
                 }
-                (walk.upstream, walk.epoch, walk.has_found())
+                (walk.upstream, walk.epoch, walk.has_found(), walk.into_bends())
             }
             Step::GoOn if !walk.is_done() => {
                 // The source ends before all that the target holds of ours is explained.
@@ -308,7 +327,7 @@ impl Planner {
                     upstream: start.upstream,
                 }));
             }
-            Step::GoOn | Step::Done => (walk.upstream, walk.epoch, true),
+            Step::GoOn | Step::Done => (walk.upstream, walk.epoch, true, walk.into_bends()),
         };
         tracing::info!(flow = %self.settings.id, partition = %pair.source, from = %upstream,
             records = stored.records(), "target's log says how far the last run came");
@@ -322,7 +341,7 @@ impl Planner {
             if trimmed && !met && copied_to < ends.source.start { copied_to } else { upstream };
         start.epoch = epoch;
         start.downstream = ends.target.end;
-        Ok((start, None))
+        Ok(Reconciled { start, parted: None, bends })
     }
 
     /// Record by record, where the source has holes or may have gone another way.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::batch::Oversize;
-use crate::model::{FlowId, TopicName};
+use crate::model::{FlowId, Side, TopicName};
 
 /// Where a partition without progress starts (`auto.offset.reset` of the source consumer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,15 @@ pub enum ExistingRecords {
     Append,
 }
 
+/// Offset syncs, as MM2 writes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncSettings {
+    /// On which cluster it is (`offset-syncs.topic.location`).
+    pub side: Side,
+    /// How many records apart they may be (`offset.lag.max`).
+    pub lag_max: i64,
+}
+
 /// The data plane of one flow.
 #[derive(Clone, Debug)]
 pub struct FlowSettings {
@@ -91,6 +100,17 @@ pub struct FlowSettings {
     pub offsets_topic: TopicName,
     /// Our own positions topic on the target, exact on both sides.
     pub positions_topic: TopicName,
+    /// Our own topic of offset maps on the target.
+    pub map_topic: TopicName,
+    /// Where offset syncs go; `None` if none are wanted (`emit.offset-syncs.enabled`).
+    pub syncs: Option<SyncSettings>,
     /// First element of the offset keys in the offsets topic (`MirrorSourceConnector`).
     pub connector_name: String,
+}
+
+impl FlowSettings {
+    /// How many records apart offset syncs may be.
+    pub(super) fn lag_max(&self) -> i64 {
+        self.syncs.as_ref().map_or(i64::MAX, |syncs| syncs.lag_max)
+    }
 }

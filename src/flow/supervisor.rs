@@ -1,6 +1,7 @@
 //! The supervisor: which partitions a flow copies, from where, in which shard; and the end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::offsets::Offsets;
 use super::progress::{Anchor, Committer, Loaded, Page, ProgressBook};
 use super::rate::RateLimit;
 use super::resume::{Decision, Occasion, Planner};
@@ -180,8 +182,9 @@ impl Supervisor {
         probe: &Probe,
     ) -> Result<Self, LogError> {
         let settings = Arc::new(settings);
-        let progress = Loaded::read(&settings, target, empty).await?;
+        let mut progress = Loaded::read(&settings, target, empty).await?;
         let book = Arc::new(ProgressBook::default());
+        book.restore(std::mem::take(&mut progress.maps));
         let mailbox = Arc::new(Mailbox::default());
         let rate = RateLimit::new(settings.bytes_per_second_max);
         let (mut shards, mut tasks) = (Vec::new(), Vec::new());
@@ -207,6 +210,7 @@ impl Supervisor {
             target: target.clone(),
             book: Arc::clone(&book),
             writing: tokio::sync::Mutex::default(),
+            maps_told: AtomicBool::new(false),
         });
         tracing::debug!(flow = %settings.id, producer = %identity, anchors = progress.anchors.len(),
             connect_offsets = progress.connect.len(), "progress read");
@@ -227,6 +231,16 @@ impl Supervisor {
             probe: probe.clone(),
             status: watch::Sender::new(FlowStatus::default()),
         })
+    }
+
+    /// Where upstream offsets lie on the target.
+    #[must_use]
+    pub fn offsets(&self) -> Offsets {
+        Offsets {
+            book: Arc::clone(&self.book),
+            target: self.target.clone(),
+            map_topic: self.settings.map_topic.clone(),
+        }
     }
 
     /// The flow's state, renewed every second.
@@ -516,7 +530,7 @@ impl Supervisor {
         for (pair, decision) in decisions {
             let Some(known) = self.known.get_mut(&pair.source) else { continue };
             match decision {
-                Decision::Start(start, gap) => {
+                Decision::Start(start, gap, history) => {
                     let anchor =
                         Anchor { start, source_id: pair.source_id, target_id: pair.target_id };
                     if let Some(gap) = gap {
@@ -525,7 +539,8 @@ impl Supervisor {
                     if self.progress.is_behind(&pair.source, &anchor) {
                         reset.insert(pair.source.clone(), start.upstream);
                     }
-                    let page = self.book.open(&pair.source, (pair.source_id, pair.target_id));
+                    let ids = (pair.source_id, pair.target_id);
+                    let page = self.book.open(&pair.source, ids, start, history);
                     anchors.insert(pair.source.clone(), anchor);
                     starting.push((pair, start, page, gap));
                 }

@@ -10,6 +10,7 @@
 //! | `visible` | a partition that stopped is in the log and in the status; none stops without a cause |
 //! | `stalled` | no other partition stands still with one that stopped |
 //! | `budget` | frames alive stay within the budget and one frame; at the end none is |
+//! | `offsets` | an upstream offset is translated to the first record that lies there or behind |
 //! | `drain` | draining ends before its deadline, and in calm weather is complete |
 //!
 //! Each has a negative control in `tests/simulation`.
@@ -81,6 +82,8 @@ pub struct Evidence {
     pub damaged: BTreeSet<Place>,
     /// Positions written.
     pub committed: Vec<Committed>,
+    /// Where upstream offsets of the topic of a generation are said to lie on the target.
+    pub translated: BTreeMap<Place, (usize, BTreeMap<i64, Option<i64>>)>,
     /// Most bytes of frames alive, the budget, and the largest frame.
     pub budget: (usize, usize, usize),
     /// Bytes of frames alive at the end.
@@ -144,6 +147,7 @@ pub fn judge(evidence: &Evidence) -> Vec<Violation> {
     }
     halts(evidence, &mut out);
     committed(evidence, &mut out);
+    translated(evidence, &mut out);
     let (most, total, frame) = evidence.budget;
     if most > total + frame {
         let what = format!("{most} bytes of frames were alive; {total} and one of {frame} may be");
@@ -285,6 +289,40 @@ fn committed(evidence: &Evidence, out: &mut Vec<Violation>) {
                 one.upstream, early.record.offset
             );
             out.push(Violation { invariant: "committed", what });
+        }
+    }
+}
+
+/// Against a list of all records: a reader at an upstream offset goes on at the first record that
+/// it has not seen.
+fn translated(evidence: &Evidence, out: &mut Vec<Violation>) {
+    let none = Vec::new();
+    for (place, (generation, told)) in &evidence.translated {
+        // What lies behind the place where it stopped is not on the target.
+        if evidence.halts.contains_key(place) {
+            continue;
+        }
+        let there: BTreeMap<u64, i64> = evidence
+            .target
+            .get(place)
+            .unwrap_or(&none)
+            .iter()
+            .filter_map(|record| Some((serial(record)?, record.offset)))
+            .collect();
+        let entries = evidence.ledger.get(place).into_iter().flatten();
+        let copied: BTreeMap<i64, i64> = entries
+            .filter(|entry| entry.generation == *generation)
+            .filter_map(|entry| Some((entry.record.offset, *there.get(&entry.serial)?)))
+            .collect();
+        let name = shown(place);
+        for (upstream, said) in told {
+            let Some((_, wanted)) = copied.range(upstream..).next() else { continue };
+            if *said != Some(*wanted) {
+                let what =
+                    format!("{name}: upstream {upstream} is at {said:?}, and lies at {wanted}");
+                out.push(Violation { invariant: "offsets", what });
+                break;
+            }
         }
     }
 }

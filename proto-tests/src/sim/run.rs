@@ -7,13 +7,15 @@ use std::time::Duration;
 use heliograph::batch::Oversize;
 use heliograph::client::{Clock, Cluster, ClusterSettings, FrameBudget};
 use heliograph::flow::{
-    ExistingRecords, FlowSettings, FlowStatus, GapPolicy, PartitionState, Probe, Recreate, Reset,
-    Truncation, Workers,
+    ExistingRecords, FlowSettings, FlowStatus, GapPolicy, Offsets, PartitionState, Probe, Recreate,
+    Reset, Translated, Truncation, Workers,
 };
-use heliograph::mirror::{FlowEnd, InternalTopic, MirrorFlow, MirrorSettings, TopicRules};
-use heliograph::model::{ClusterAlias, FlowId, TopicName};
+use heliograph::mirror::{
+    FlowEnd, GroupRules, InternalTopic, MirrorFlow, MirrorSettings, TopicRules,
+};
+use heliograph::model::{ClusterAlias, FlowId, Offset, TopicName, TopicPartition};
 use heliograph::policy::{
-    ConfigFilter, FlowTopics, NameList, PolicyKind, ReplicationPolicy, TopicFilter,
+    ConfigFilter, FlowTopics, GroupFilter, NameList, PolicyKind, ReplicationPolicy, TopicFilter,
 };
 use serde_json::Value;
 use tokio::runtime::{Builder, Handle};
@@ -50,6 +52,7 @@ const REQUESTS_MAX: usize = 50_000;
 const BUDGET: usize = 1024 * 1024;
 
 const POSITIONS: &str = "mm2-heliograph-positions.a.internal";
+const MAPS: &str = "mm2-heliograph-offset-map.a.internal";
 const OFFSETS: &str = "mm2-offsets.a.internal";
 
 /// What is different from the seed's own run.
@@ -217,9 +220,9 @@ impl Run {
             &budget,
             (&Workers::here(), &tracker),
         );
-        let (status, probe) = (flow.status(), flow.probe());
+        let (status, probe, offsets) = (flow.status(), flow.probe(), flow.offsets());
         let running = Handle::current().spawn(flow.run(shutdown.clone()));
-        let mut mirror = Mirror { running, shutdown, budget, status, probe };
+        let mut mirror = Mirror { running, shutdown, budget, status, probe, offsets };
         let ended = self.drive(&mut mirror).await;
         if !matches!(ended, End::Killed(_)) {
             end.cancel();
@@ -278,8 +281,31 @@ impl Run {
         self.evidence.shown_halted = halted
             .map(|one| (one.source.topic.as_str().to_owned(), one.source.partition))
             .collect();
+        self.translate(mirror).await;
         self.drain(mirror, true).await;
         End::Over
+    }
+
+    /// Asks where every record of the source lies on the target.
+    async fn translate(&mut self, mirror: &Mirror) {
+        let Some(offsets) = mirror.offsets.borrow().clone() else { return };
+        self.collect();
+        for (place, entries) in &self.evidence.ledger {
+            let generation = self.world.generation(&place.0);
+            let source = TopicPartition::new(place.0.as_str(), place.1);
+            let asked: Vec<_> = entries
+                .iter()
+                .filter(|entry| entry.generation == generation)
+                .map(|entry| (source.clone(), Offset(entry.record.offset)))
+                .collect();
+            let answers = offsets.translate(&asked).await;
+            let answers = answers.unwrap_or_else(|_| vec![Translated::Unknown; asked.len()]);
+            let told = asked.into_iter().zip(answers).map(|((_, upstream), answer)| match answer {
+                Translated::Exact(downstream) => (upstream.0, Some(downstream.0)),
+                Translated::Unknown => (upstream.0, None),
+            });
+            self.evidence.translated.insert(place.clone(), (generation, told.collect()));
+        }
     }
 
     /// Lets time pass; `false` if the mirror ended meanwhile.
@@ -332,9 +358,27 @@ impl Run {
             replication_factor: -1,
         };
         let (fetch_bytes_max, partition_bytes_max) = self.script.fetch_bytes;
+        let topics = FlowTopics {
+            flow: flow.clone(),
+            filter: TopicFilter {
+                include: NameList::new(&["t.*"]).expect("a pattern"),
+                exclude: NameList::none(),
+            },
+            policy: ReplicationPolicy::new(PolicyKind::Default, ".", None),
+            heartbeats: false,
+        };
+        let groups = GroupRules {
+            topics: topics.clone(),
+            groups: GroupFilter { include: NameList::none(), exclude: NameList::none() },
+            refresh: None,
+            checkpoints: None,
+            offsets: None,
+            topic: internal("a.checkpoints.internal", 1),
+            syncs_topic: TopicName::new("mm2-offset-syncs.b.internal"),
+        };
         MirrorSettings {
             flow: FlowSettings {
-                id: flow.clone(),
+                id: flow,
                 read_committed: true,
                 verify: false,
                 // Two shards would be woken in an order that tokio draws by lot.
@@ -353,23 +397,19 @@ impl Run {
                 commit_interval: Duration::from_secs(3),
                 offsets_topic: TopicName::new(OFFSETS),
                 positions_topic: TopicName::new(POSITIONS),
+                map_topic: TopicName::new(MAPS),
+                syncs: None,
                 connector_name: "MirrorSourceConnector".into(),
             },
             rules: TopicRules {
-                topics: FlowTopics {
-                    flow,
-                    filter: TopicFilter {
-                        include: NameList::new(&["t.*"]).expect("a pattern"),
-                        exclude: NameList::none(),
-                    },
-                    policy: ReplicationPolicy::new(PolicyKind::Default, ".", None),
-                    heartbeats: false,
-                },
+                topics,
                 configs: ConfigFilter { exclude: NameList::none() },
                 source_defaults: false,
                 replication_factor: -1,
             },
-            internal: vec![internal(OFFSETS, 5), internal(POSITIONS, 1)],
+            internal: vec![internal(OFFSETS, 5), internal(POSITIONS, 1), internal(MAPS, 1)],
+            syncs: None,
+            groups,
             refresh: Some(Duration::from_secs(2)),
             drain_patience: DRAIN_PATIENCE,
         }
@@ -611,6 +651,7 @@ struct Mirror {
     budget: FrameBudget,
     status: watch::Receiver<FlowStatus>,
     probe: Probe,
+    offsets: watch::Receiver<Option<Offsets>>,
 }
 
 /// The positions in what was written to the two topics that hold them. Read by this module's own

@@ -179,3 +179,13 @@ fn a_log_that_is_cut_off_while_the_mirror_is_away_is_noticed() {
     script.events.push((ms(3500), Event::Append(0, 0, 20, 5)));
     assert_eq!(named(&evidence(script, None)), BTreeSet::new());
 }
+
+#[test]
+fn offsets_objects_to_a_translation_that_is_off_by_one() {
+    let mut evidence = evidence(plain(), None);
+    assert_eq!(named(&evidence), BTreeSet::new());
+    let (_, told) = evidence.translated.values_mut().next().unwrap();
+    let said = told.values_mut().nth(3).unwrap();
+    *said = said.map(|at| at + 1);
+    assert_eq!(named(&evidence), BTreeSet::from(["offsets"]));
+}

@@ -100,7 +100,8 @@ impl Shard {
             let anchor = slot.copier.anchor();
             if slot.noted != Some(anchor.upstream) {
                 slot.noted = Some(anchor.upstream);
-                self.book.note(&slot.source, slot.page, anchor);
+                let bends = (slot.copier.take_bends(), self.settings.lag_max());
+                self.book.note(&slot.source, slot.page, anchor, bends);
                 slot.moved = now;
             } else if slot.copier.lag() == Some(0) {
                 slot.moved = now;

@@ -280,7 +280,8 @@ impl Shard {
         }
         if let Some(report) = slot.report.take() {
             let (anchor, left) = (slot.copier.anchor(), matches!(report, Report::Left { .. }));
-            self.book.note(&slot.source, slot.page, anchor);
+            let bends = (slot.copier.take_bends(), self.settings.lag_max());
+            self.book.note(&slot.source, slot.page, anchor, bends);
             if left {
                 self.by_source.remove(&slot.source);
                 self.remove(id);
