@@ -15,7 +15,7 @@
 //! | 7 | [`app`] | the program: arguments, wiring, signals, exit codes |
 //! | 6 | [`config`] | from a properties file to settings, with every problem at its place |
 //! | 6 | [`telemetry`] | what the process says about itself |
-//! | 5 | [`mirror`] | the control plane, in rounds: which topics, made how |
+//! | 5 | [`mirror`] | the control plane, in rounds: which topics, made how; groups and their offsets |
 //! | 4 | [`flow`] | the data plane: shards, lanes, positions, resuming |
 //! | 3 | [`client`] | connections, metadata, routing; the first floor that may await |
 //! | 2 | [`copy`] | copying one partition, as a state machine |
@@ -66,6 +66,18 @@
 //!
 //! Connect's offsets topic is written as MM2 writes it and read as MM2 reads it: whoever was
 //! here last, the other goes on behind it.
+//!
+//! # Offsets of groups
+//!
+//! Upstream and downstream offsets run side by side but for *bends*: behind a hole, a marker, an
+//! aborted batch. A copier knows them from what was acknowledged, [`flow`]'s book adds them to a
+//! [`model::OffsetMap`] per partition, two bytes each, and a committer writes the map's chunks to
+//! `mm2-heliograph-offset-map.<source>.internal` before the anchor that covers them; an anchor says
+//! how many bends there are up to it, so a map with a piece missing is never taken for whole. What a
+//! crash leaves behind the anchor is found again where batches are. Old chunks are let go of and
+//! read again when a group that lags far asks ([`flow::Offsets`]). [`mirror`] turns committed
+//! offsets into checkpoints and commits by it; only what MM2 copied before is translated by MM2's
+//! own rule ([`policy::SyncStore`]).
 //!
 //! # What stops what
 //!

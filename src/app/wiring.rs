@@ -6,10 +6,12 @@ use std::time::Duration;
 use crate::batch::Oversize;
 use crate::client::{ClusterSettings, Dialer, Endpoint};
 use crate::config;
-use crate::flow::{ExistingRecords, FlowSettings, GapPolicy, Recreate, Reset, Truncation};
-use crate::mirror::{InternalTopic, MirrorSettings, TopicRules};
+use crate::flow::{
+    ExistingRecords, FlowSettings, GapPolicy, Recreate, Reset, SyncSettings, Truncation,
+};
+use crate::mirror::{GroupRules, InternalTopic, MirrorSettings, TopicRules};
 use crate::mm2;
-use crate::model::TopicName;
+use crate::model::{Side, TopicName};
 
 /// Shards of a flow, at most; `tasks.max` lowers it.
 ///
@@ -59,6 +61,21 @@ pub(super) fn flow(
     let partition_bytes =
         settings.max_partition_fetch_bytes.map_or(PARTITION_BYTES, |max| max as usize);
     let storage = &settings.offset_storage;
+    let map_topic =
+        TopicName::new(format!("mm2-heliograph-offset-map.{}.internal", source.as_str()));
+    let target = &settings.id.target;
+    let internal = settings.policy.internal();
+    // The alias in its name is that of the other cluster than the one it is on.
+    let (side, other) = match settings.offset_syncs.location {
+        config::SyncsLocation::Source => (Side::Source, target),
+        config::SyncsLocation::Target => (Side::Target, source),
+    };
+    let syncs_topic = internal.offset_syncs(other);
+    let one = |name: &TopicName, replication_factor: Option<i16>| InternalTopic {
+        name: name.clone(),
+        partitions: 1,
+        replication_factor: replication_factor.unwrap_or(-1),
+    };
     MirrorSettings {
         flow: FlowSettings {
             id: settings.id.clone(),
@@ -99,6 +116,11 @@ pub(super) fn flow(
             commit_interval: settings.offset_flush_interval,
             offsets_topic: storage.topic.clone(),
             positions_topic: positions.clone(),
+            map_topic: map_topic.clone(),
+            syncs: settings
+                .offset_syncs
+                .emit
+                .then(|| SyncSettings { side, lag_max: settings.offset_syncs.lag_max }),
             connector_name: mm2::SOURCE_CONNECTOR.to_owned(),
         },
         rules: TopicRules {
@@ -113,12 +135,22 @@ pub(super) fn flow(
                 partitions: storage.partitions.unwrap_or(-1),
                 replication_factor: storage.replication_factor.unwrap_or(-1),
             },
-            InternalTopic {
-                name: positions,
-                partitions: 1,
-                replication_factor: storage.replication_factor.unwrap_or(-1),
-            },
+            one(&positions, storage.replication_factor),
+            one(&map_topic, storage.replication_factor),
         ],
+        syncs: settings
+            .offset_syncs
+            .emit
+            .then(|| one(&syncs_topic, settings.offset_syncs.replication_factor)),
+        groups: GroupRules {
+            topics: settings.flow_topics(),
+            groups: settings.groups.filter.clone(),
+            refresh: settings.groups.refresh,
+            checkpoints: settings.groups.checkpoints,
+            offsets: settings.groups.offsets,
+            topic: one(&internal.checkpoints(source), settings.groups.replication_factor),
+            syncs_topic: syncs_topic.clone(),
+        },
         refresh: settings.refresh_topics_interval,
         drain_patience: DRAIN_PATIENCE,
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::groups;
 use super::keys::{self, Scope};
 use super::layers::{Layered, Layers, Map, Role};
 use super::lint::{self, Names};
@@ -325,6 +326,8 @@ impl Loader<'_, '_> {
             },
             policy,
             heartbeats_replication: reader.boolean(get("heartbeats.replication.enabled"), true),
+            offset_syncs: groups::offset_syncs(reader, &connector),
+            groups: groups::groups(reader, &connector),
             emit_heartbeats: reader.boolean(get("emit.heartbeats.enabled"), true),
             replication_factor: broker_default(reader, get("replication.factor")),
             refresh_topics_interval: refresh
@@ -442,7 +445,7 @@ impl Loader<'_, '_> {
 }
 
 /// The default of a flow's key, from the registry.
-fn default(name: &str) -> &'static str {
+pub(super) fn default(name: &str) -> &'static str {
     keys::find(Scope::Flow, name).map_or("", |row| row.default)
 }
 
@@ -464,7 +467,7 @@ fn security(reader: &mut Reader<'_>, value: Option<&Layered<'_>>) -> Security {
 }
 
 /// A replication factor; -1 stands for the broker's own default.
-fn broker_default(reader: &mut Reader<'_>, value: Option<&Layered<'_>>) -> Option<i16> {
+pub(super) fn broker_default(reader: &mut Reader<'_>, value: Option<&Layered<'_>>) -> Option<i16> {
     let number = reader.number(value, (-1_i16, i16::MAX), "")?;
     if number == 0
         && let Some(value) = value

@@ -8,6 +8,7 @@
 //!
 //! Pure: the caller reads the file. Every problem is found in one pass and shown at its place.
 
+mod groups;
 pub mod keys;
 pub mod layers;
 mod lint;
@@ -21,6 +22,7 @@ pub use load::load;
 pub use problems::{Problem, Problems, render_warnings};
 pub use settings::{
     Backoff, ClusterSettings, DefaultsFrom, ExistingRecordsPolicy, FlowSettings, GapPolicy,
-    Isolation, MirrorSettings, OffsetReset, OffsetStorage, OversizePolicy, ProcessSettings,
-    RecreatePolicy, Security, TruncationPolicy, VerifyCrc,
+    GroupSettings, Isolation, MirrorSettings, OffsetReset, OffsetStorage, OffsetSyncs,
+    OversizePolicy, ProcessSettings, RecreatePolicy, Security, SyncsLocation, TruncationPolicy,
+    VerifyCrc,
 };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::problems::Problem;
 use crate::model::{ClusterAlias, FlowId, TopicName};
-use crate::policy::{ConfigFilter, FlowTopics, ReplicationPolicy, TopicFilter};
+use crate::policy::{ConfigFilter, FlowTopics, GroupFilter, ReplicationPolicy, TopicFilter};
 
 /// All of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +100,10 @@ pub struct FlowSettings {
     pub policy: ReplicationPolicy,
     /// Whether heartbeat topics are copied whatever the filter says.
     pub heartbeats_replication: bool,
+    /// Offset syncs.
+    pub offset_syncs: OffsetSyncs,
+    /// Checkpoints and group offsets.
+    pub groups: GroupSettings,
     /// Whether heartbeats are written on the target.
     pub emit_heartbeats: bool,
     /// Replication factor of new replicas; `None` for the target's default.
@@ -154,6 +158,43 @@ impl FlowSettings {
             heartbeats: self.heartbeats_replication,
         }
     }
+}
+
+/// Offset syncs of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OffsetSyncs {
+    /// Whether they are written.
+    pub emit: bool,
+    /// Where they are written.
+    pub location: SyncsLocation,
+    /// How many records apart they may be; 0 for one at every chance.
+    pub lag_max: i64,
+    /// Replication factor of their topic; `None` for the cluster's default.
+    pub replication_factor: Option<i16>,
+}
+
+/// Which cluster holds the offset syncs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncsLocation {
+    /// The source, as MM2 by default.
+    Source,
+    /// The target.
+    Target,
+}
+
+/// Checkpoints and group offsets of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupSettings {
+    /// Which groups.
+    pub filter: GroupFilter,
+    /// How often groups are looked for; `None` for only at the start.
+    pub refresh: Option<Duration>,
+    /// How often checkpoints are written; `None` for never.
+    pub checkpoints: Option<Duration>,
+    /// How often offsets of idle groups are written on the target; `None` for never.
+    pub offsets: Option<Duration>,
+    /// Replication factor of the checkpoints topic; `None` for the target's default.
+    pub replication_factor: Option<i16>,
 }
 
 /// Where a flow's progress is kept, in MM2's format.

@@ -7,11 +7,13 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::checkpoints::{GroupRounds, GroupRules};
 use super::internal_topics::{InternalTopic, ensure};
+use super::offset_syncs::SyncWriter;
 use super::topics::{TopicRules, TopicsRound};
 use crate::client::{Backoff, Cluster, FrameBudget, RequestError};
-use crate::flow::{FlowSettings, FlowStatus, Pair, Probe, Supervisor, Workers};
-use crate::model::FlowId;
+use crate::flow::{FlowSettings, FlowStatus, Offsets, Pair, Probe, Supervisor, Workers};
+use crate::model::{FlowId, Side};
 
 /// How long a cluster may take to answer at first before that is worth a line. A first attempt
 /// that takes longer is still made to its end.
@@ -29,6 +31,10 @@ pub struct MirrorSettings {
     pub rules: TopicRules,
     /// Topics that must be there first.
     pub internal: Vec<InternalTopic>,
+    /// The topic of offset syncs, on the cluster that `flow.syncs` names.
+    pub syncs: Option<InternalTopic>,
+    /// Checkpoints and group offsets.
+    pub groups: GroupRules,
     /// How often topics are looked at; `None` for only at the start.
     pub refresh: Option<Duration>,
     /// How long draining may take.
@@ -57,6 +63,7 @@ pub struct MirrorFlow {
     workers: Workers,
     tracker: TaskTracker,
     status: watch::Sender<FlowStatus>,
+    offsets: watch::Sender<Option<Offsets>>,
 }
 
 impl MirrorFlow {
@@ -78,6 +85,7 @@ impl MirrorFlow {
             workers: workers.clone(),
             tracker: tracker.clone(),
             status: watch::Sender::new(FlowStatus::default()),
+            offsets: watch::Sender::new(None),
         }
     }
 
@@ -85,6 +93,12 @@ impl MirrorFlow {
     #[must_use]
     pub fn status(&self) -> watch::Receiver<FlowStatus> {
         self.status.subscribe()
+    }
+
+    /// Where upstream offsets lie on the target; nothing before the flow has read its progress.
+    #[must_use]
+    pub fn offsets(&self) -> watch::Receiver<Option<Offsets>> {
+        self.offsets.subscribe()
     }
 
     /// Looks into the flow while it runs.
@@ -132,11 +146,37 @@ impl MirrorFlow {
             supervisor = self.start() => supervisor,
         };
         let relay = self.relay(supervisor.status());
+        let syncs_on = |side| match side {
+            Side::Source => &self.source,
+            Side::Target => &self.target,
+        };
+        let side = self.settings.flow.syncs.as_ref().map_or(Side::Source, |syncs| syncs.side);
+        let offsets = supervisor.offsets();
+        self.offsets.send_replace(Some(offsets.clone()));
+        let mut syncs = self.settings.syncs.as_ref().map(|topic| {
+            let flush = self.settings.flow.commit_interval;
+            SyncWriter::new(self.id(), syncs_on(side), topic, &offsets, flush)
+        });
+        let ends = (&self.source, &self.target, syncs_on(side));
+        let mut groups = GroupRounds::new(self.settings.groups.clone(), ends, &offsets);
+        let control = async {
+            let write = async {
+                if let Some(syncs) = &mut syncs {
+                    syncs.run().await;
+                }
+            };
+            tokio::join!(write, groups.run());
+            std::future::pending::<()>().await;
+        };
         let copying = supervisor.run(plans, shutdown.clone(), self.settings.drain_patience);
         let drained = tokio::select! {
             drained = copying => drained,
             () = relay => false,
+            () = control => false,
         };
+        if let Some(syncs) = &mut syncs {
+            syncs.finish().await;
+        }
         if drained { self.farewell().await } else { FlowEnd::Late }
     }
 

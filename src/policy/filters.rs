@@ -97,6 +97,26 @@ impl TopicFilter {
     }
 }
 
+/// Which consumer groups the user wants (`groups`, `groups.exclude`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupFilter {
+    /// Names wanted.
+    pub include: NameList,
+    /// Names not wanted; wins over `include`.
+    pub exclude: NameList,
+}
+
+impl GroupFilter {
+    /// Whether the filter lets `group` through.
+    ///
+    /// # Errors
+    ///
+    /// [`StepLimit`] if a match does not come to an end.
+    pub fn accepts(&self, group: &str) -> Result<bool, StepLimit> {
+        Ok(self.include.matches(group)? && !self.exclude.matches(group)?)
+    }
+}
+
 /// Which topic configs are copied (`config.properties.exclude`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigFilter {

@@ -3,12 +3,16 @@
 //! Everything here is a function of names and settings; nothing knows a broker, a clock or a
 //! key of the properties file. The rules are MM2's own, its Java regular expressions included.
 
+mod checkpoints;
 mod filters;
 mod naming;
 mod pattern;
 mod selection;
+mod sync_store;
 
-pub use filters::{ConfigFilter, NameList, NameListError, TopicFilter};
+pub use checkpoints::{Commit, commit, is_due};
+pub use filters::{ConfigFilter, GroupFilter, NameList, NameListError, TopicFilter};
 pub use naming::{PolicyKind, ReplicationPolicy};
 pub use pattern::{Engine, Pattern, PatternError, StepLimit};
 pub use selection::{FlowTopics, Selection};
+pub use sync_store::{BySync, SyncStore};

@@ -149,6 +149,40 @@ pub struct Latencies {
     pub max_us: i64,
 }
 
+/// How members of a group share its partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    Classic,
+    /// KIP-848; from Kafka 4.0 on.
+    Consumer,
+}
+
+/// A member of a group, until it is dropped.
+#[derive(Debug)]
+pub struct Member {
+    pending: Pending,
+}
+
+impl Member {
+    /// Leaves the group in good order.
+    pub fn leave(self) -> Result<()> {
+        self.pending.stop()?;
+        self.pending.answer::<Value>(READ_WAIT).map(drop)
+    }
+}
+
+/// A cluster as `MirrorClient` and `RemoteClusterUtils` see it.
+#[derive(Debug, Clone, Deserialize, PartialEq, Eq)]
+pub struct MirrorView {
+    pub heartbeat_topics: Vec<String>,
+    pub checkpoint_topics: Vec<String>,
+    pub upstream_clusters: Vec<String>,
+    pub remote_topics: Vec<String>,
+    pub hops: i32,
+    /// Translated offsets of the groups asked for.
+    pub groups: BTreeMap<String, Vec<GroupOffset>>,
+}
+
 /// A watch that runs in the agent.
 #[derive(Debug)]
 pub struct Watching {
@@ -280,6 +314,33 @@ impl Cluster {
     pub fn drain(&self, topic: &str) -> Result<Vec<u64>> {
         let args = json!({ "bootstrap": self.bootstrap(), "topic": topic });
         Agent::shared()?.call("drain", args, READ_WAIT)
+    }
+
+    /// The offset of every record that a committed reader sees, by partition.
+    pub fn record_offsets(&self, topic: &str) -> Result<Vec<Vec<i64>>> {
+        let args = json!({ "bootstrap": self.bootstrap(), "topic": topic });
+        Agent::shared()?.call("record_offsets", args, READ_WAIT)
+    }
+
+    /// A member that joins a group, polls a topic and commits nothing, until it is dropped.
+    pub fn member(&self, group: &str, topic: &str, protocol: Protocol) -> Result<Member> {
+        let protocol = match protocol {
+            Protocol::Classic => "classic",
+            Protocol::Consumer => "consumer",
+        };
+        let args = json!({
+            "bootstrap": self.bootstrap(),
+            "group": group,
+            "topic": topic,
+            "protocol": protocol,
+        });
+        Ok(Member { pending: Agent::shared()?.ask("sit", args)? })
+    }
+
+    /// What MirrorMaker 2's own client classes say about this cluster and what comes from `upstream`.
+    pub fn mirror_client(&self, upstream: &str, groups: &[&str]) -> Result<MirrorView> {
+        let args = json!({ "bootstrap": self.bootstrap(), "upstream": upstream, "groups": groups });
+        Agent::shared()?.call("mirror_client", args, READ_WAIT)
     }
 
     /// Watches a topic (which need not exist yet) until its end offsets sum up to `records`.

@@ -8,11 +8,9 @@ const REST: super::Status =
     accepted("workers share a flow through the target's group coordinator, not over REST");
 const RAW: super::Status = accepted("records are copied as they are, nothing is converted");
 const JMX: super::Status = accepted("there is no JMX here");
-const GROUPS: super::Status = later("mirroring of group offsets");
 const CONFIGS: super::Status = later("mirroring of topic configs");
 const ACLS: super::Status = later("mirroring of ACLs");
 const HEARTBEATS: super::Status = later("heartbeats");
-const SYNCS: super::Status = later("offset syncs");
 const NO_JAVA: super::Status =
     refused("Java classes cannot be loaded here", "use MM2's default class");
 const BYTES_ONLY: super::Status = refused(
@@ -89,10 +87,10 @@ pub(super) const KEYS: &[&[Key]] = &[
         "sync.topic.acls.enabled": Boolean = "true", ACLS, "Whether ACLs of topics are copied.";
         "sync.topic.acls.interval.seconds": Long = "600", ACLS, "How often ACLs are copied.";
         "replication.factor": Int = "2", differs("the target's own default", "a target with one broker must work without a setting"), "Replication factor of new replicas; -1 for the target's default.";
-        "offset-syncs.topic.replication.factor": Short = "3", SYNCS, "Replication factor of the topic of offset syncs.";
-        "offset-syncs.topic.location": String = "source", SYNCS, "Which cluster holds the offset syncs: source or target.";
-        "emit.offset-syncs.enabled": Boolean = "true", SYNCS, "Whether offset syncs are written.";
-        "offset.lag.max": Long = "100", SYNCS, "How many offsets apart offset syncs may be.";
+        "offset-syncs.topic.replication.factor": Short = "3", differs("the cluster's own default", "a cluster with one broker must work without a setting"), "Replication factor of the topic of offset syncs.";
+        "offset-syncs.topic.location": String = "source", Same, "Which cluster holds the offset syncs: source or target.";
+        "emit.offset-syncs.enabled": Boolean = "true", Same, "Whether offset syncs are written.";
+        "offset.lag.max": Long = "100", Same, "How many offsets apart offset syncs may be.";
         "heartbeats.replication.enabled": Boolean = "true", Same, "Whether heartbeat topics are copied whatever the filter says.";
         "metric.names.formats": List = "legacy", JMX, "Which names MM2's MBeans have.";
         "add.source.alias.to.metrics": Boolean = "false", accepted("removed in Kafka 4.0; the source is always a label"), "Whether metrics name the source.";
@@ -100,17 +98,17 @@ pub(super) const KEYS: &[&[Key]] = &[
         "auto.include.jmx.reporter": Boolean = "true", JMX, "Whether metrics go to JMX.";
     },
     keys! { Flow, "MirrorCheckpointConfig";
-        "groups": List = ".*", GROUPS, "Consumer groups to mirror, as Java patterns.";
-        "groups.exclude": List = "console-consumer-.*,connect-.*,__.*", GROUPS, "Consumer groups not to mirror; wins over `groups`.";
-        "groups.blacklist": List = "", GROUPS, "Old name of `groups.exclude`.";
+        "groups": List = ".*", Same, "Consumer groups to mirror, as Java patterns.";
+        "groups.exclude": List = "console-consumer-.*,connect-.*,__.*", Same, "Consumer groups not to mirror; wins over `groups`.";
+        "groups.blacklist": List = "", differs("groups.exclude", "an old name, removed in Kafka 4.0 and honoured here"), "Old name of `groups.exclude`.";
         "group.filter.class": Class = "org.apache.kafka.connect.mirror.DefaultGroupFilter", NO_JAVA, "Class that selects groups.";
-        "refresh.groups.enabled": Boolean = "true", GROUPS, "Whether new groups are looked for.";
-        "refresh.groups.interval.seconds": Long = "600", GROUPS, "How often new groups are looked for.";
-        "emit.checkpoints.enabled": Boolean = "true", GROUPS, "Whether checkpoints are written.";
-        "emit.checkpoints.interval.seconds": Long = "60", GROUPS, "How often checkpoints are written.";
-        "sync.group.offsets.enabled": Boolean = "false", GROUPS, "Whether offsets of idle groups are written on the target.";
-        "sync.group.offsets.interval.seconds": Long = "60", GROUPS, "How often they are.";
-        "checkpoints.topic.replication.factor": Short = "3", GROUPS, "Replication factor of the topic of checkpoints.";
+        "refresh.groups.enabled": Boolean = "true", Same, "Whether new groups are looked for.";
+        "refresh.groups.interval.seconds": Long = "600", differs("30", "only differences are sent; a new group must not wait ten minutes"), "How often new groups are looked for.";
+        "emit.checkpoints.enabled": Boolean = "true", Same, "Whether checkpoints are written.";
+        "emit.checkpoints.interval.seconds": Long = "60", Same, "How often checkpoints are written.";
+        "sync.group.offsets.enabled": Boolean = "false", Same, "Whether offsets of idle groups are written on the target.";
+        "sync.group.offsets.interval.seconds": Long = "60", Same, "How often they are.";
+        "checkpoints.topic.replication.factor": Short = "3", differs("the cluster's own default", "a cluster with one broker must work without a setting"), "Replication factor of the topic of checkpoints.";
     },
     keys! { Flow, "MirrorHeartbeatConfig";
         "emit.heartbeats.enabled": Boolean = "true", HEARTBEATS, "Whether heartbeats are written.";

@@ -45,6 +45,9 @@ public final class Agent {
         all.put("copy_with_edit", (args, stop) -> new Forge(args).run());
         all.put("read", (args, stop) -> Reads.read(args));
         all.put("drain", (args, stop) -> Reads.drain(args));
+        all.put("record_offsets", (args, stop) -> Reads.offsets(args));
+        all.put("sit", Members::sit);
+        all.put("mirror_client", (args, stop) -> Members.mirrorClient(args));
         all.put("watch", (args, stop) -> new Watch(args, admins, stop).run());
         all.put("delays", (args, stop) -> new Delays(args, stop).run());
         all.put("journal", (args, stop) -> new Journal(args, stop).run());

@@ -56,6 +56,24 @@ final class Reads {
         return counts;
     }
 
+    /** The offset of every record that a reader sees, by partition. */
+    static JsonNode offsets(JsonNode args) {
+        String bootstrap = Agent.text(args, "bootstrap");
+        String topic = Agent.text(args, "topic");
+        String isolation = args.path("isolation").asText("read_committed");
+        ArrayNode partitions = Agent.JSON.createArrayNode();
+        for (int partition = 0; partition < partitions(bootstrap, topic); partition++) {
+            ArrayNode offsets = partitions.addArray();
+            try (Tape tape = new Tape(bootstrap, isolation, new TopicPartition(topic, partition), -1)) {
+                for (ConsumerRecord<byte[], byte[]> at = tape.peek(0); at != null; at = tape.peek(0)) {
+                    offsets.add(at.offset());
+                    tape.advance();
+                }
+            }
+        }
+        return partitions;
+    }
+
     private static int partitions(String bootstrap, String topic) {
         try (KafkaConsumer<byte[], byte[]> consumer = Tape.consumer(bootstrap, "read_committed")) {
             var infos = consumer.listTopics().get(topic);

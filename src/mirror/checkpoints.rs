@@ -1,0 +1,428 @@
+//! Checkpoints and group offsets: what groups have committed on the source, said in offsets of the
+//! target.
+//!
+//! A round asks the source which groups there are and what they have committed, translates that by
+//! the flow's offset maps, writes checkpoints as MM2 does, and commits for groups in which nobody
+//! is on the target. Decisions are `policy`'s; where history before this program is only known
+//! from offset syncs, MM2's own translation is used.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::internal_topics::{InternalTopic, ensure};
+use crate::client::{Cluster, Committed, LATEST, LogError, NewRecord, RequestError};
+use crate::flow::{Offsets, Translated};
+use crate::mm2::{Checkpoint, OffsetSync};
+use crate::model::{Bend, LeaderEpoch, Moment, Offset, TopicName, TopicPartition};
+use crate::policy::{self, BySync, Commit, FlowTopics, GroupFilter, Selection, SyncStore};
+
+/// Protocol of groups whose members consume; groups that only commit have none.
+const CONSUMERS: &str = "consumer";
+
+/// Groups that MM2 knows: `streams` and `share` groups are not mirrored by it.
+const KINDS: [&str; 2] = ["classic", "consumer"];
+
+/// The first round waits until partitions have been decided about.
+const FIRST_AFTER: Duration = Duration::from_secs(2);
+
+/// A round that fails is tried again after this, or at its next time if that is sooner.
+const AGAIN_AFTER: Duration = Duration::from_secs(10);
+
+/// Which groups are mirrored, and how.
+#[derive(Clone, Debug)]
+pub struct GroupRules {
+    /// Which topics the flow copies, and their names on the target.
+    pub topics: FlowTopics,
+    /// Which groups.
+    pub groups: GroupFilter,
+    /// How often groups are looked for; `None` for only once.
+    pub refresh: Option<Duration>,
+    /// How often checkpoints are written; `None` for never.
+    pub checkpoints: Option<Duration>,
+    /// How often offsets are committed on the target; `None` for never.
+    pub offsets: Option<Duration>,
+    /// Where checkpoints go.
+    pub topic: InternalTopic,
+    /// Where MM2's offset syncs are, for what was copied before.
+    pub syncs_topic: TopicName,
+}
+
+/// What stands behind one checkpoint.
+type Place = (String, TopicPartition);
+
+/// One flow's rounds for groups, and what they remember.
+#[derive(Debug)]
+pub(super) struct GroupRounds {
+    rules: GroupRules,
+    source: Cluster,
+    target: Cluster,
+    /// The cluster with the offset syncs.
+    syncs: Cluster,
+    offsets: Offsets,
+    groups: Vec<String>,
+    /// Newest checkpoint of each group and target partition, once read.
+    known: Option<BTreeMap<Place, Checkpoint>>,
+    /// What MM2's syncs say, read when first needed.
+    store: Option<SyncStore>,
+    /// What was said last, by subject, so that it is said once.
+    told: BTreeMap<&'static str, String>,
+}
+
+/// A group's place on the target, and the source partition behind it.
+#[derive(Debug)]
+struct Mirrored {
+    checkpoint: Checkpoint,
+    source: TopicPartition,
+}
+
+/// Why a round did not come to its end.
+#[derive(Debug, thiserror::Error)]
+enum RoundError {
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl GroupRounds {
+    pub(super) fn new(
+        rules: GroupRules,
+        (source, target, syncs): (&Cluster, &Cluster, &Cluster),
+        offsets: &Offsets,
+    ) -> Self {
+        Self {
+            rules,
+            source: source.clone(),
+            target: target.clone(),
+            syncs: syncs.clone(),
+            offsets: offsets.clone(),
+            groups: Vec::new(),
+            known: None,
+            store: None,
+            told: BTreeMap::new(),
+        }
+    }
+
+    /// Runs without end.
+    pub(super) async fn run(&mut self) {
+        let (checkpoints, offsets) = (self.rules.checkpoints, self.rules.offsets);
+        if checkpoints.is_none() && offsets.is_none() {
+            return;
+        }
+        let clock = self.source.clock();
+        let first = clock.now().after(FIRST_AFTER);
+        let (mut refresh_at, mut emit_at, mut commit_at) = (Some(first), first, first);
+        loop {
+            let next = match (checkpoints, offsets) {
+                (Some(_), Some(_)) => emit_at.min(commit_at),
+                (Some(_), None) => emit_at,
+                (None, _) => commit_at,
+            };
+            clock.sleep_until(next).await;
+            let now = clock.now();
+            let due = |interval: Option<Duration>, at: Moment| interval.filter(|_| now >= at);
+            let (emit, commit) = (due(checkpoints, emit_at), due(offsets, commit_at));
+            let find = refresh_at.is_some_and(|at| now >= at);
+            let outcome = self.round(find, emit.is_some(), commit.is_some()).await;
+            let again = |interval: Duration| match &outcome {
+                Ok(()) => now.after(interval),
+                Err(_) => now.after(interval.min(AGAIN_AFTER)),
+            };
+            if let Some(interval) = emit {
+                emit_at = again(interval);
+            }
+            if let Some(interval) = commit {
+                commit_at = again(interval);
+            }
+            if find && outcome.is_ok() {
+                refresh_at = self.rules.refresh.map(|interval| now.after(interval));
+            }
+            match outcome {
+                Ok(()) => self.tell("round", ""),
+                Err(error) => {
+                    self.tell("round", &format!("group offsets are not mirrored: {error}"))
+                }
+            }
+        }
+    }
+
+    /// Says something once until something else is to be said about the subject.
+    fn tell(&mut self, subject: &'static str, what: &str) {
+        let flow = &self.rules.topics.flow;
+        let before = self.told.get(subject).map_or("", String::as_str);
+        if before == what {
+            return;
+        }
+        if what.is_empty() {
+            tracing::info!(%flow, subject, "group offsets: what was in the way has passed");
+        } else {
+            tracing::warn!(%flow, "{what}");
+        }
+        self.told.insert(subject, what.to_owned());
+    }
+
+    async fn round(&mut self, find: bool, emit: bool, commit: bool) -> Result<(), RoundError> {
+        if find {
+            self.find_groups().await?;
+        }
+        self.load().await?;
+        let mirrored = self.look().await?;
+        if emit {
+            self.emit(&mirrored).await?;
+        }
+        if commit {
+            self.commit(&mirrored).await?;
+        }
+        Ok(())
+    }
+
+    /// Which groups of the source are mirrored.
+    async fn find_groups(&mut self) -> Result<(), RoundError> {
+        let (listed, failed) = self.source.list_groups().await?;
+        let words = failed.first().map(|error| format!("not all groups are known: {error}"));
+        self.tell("listing", &words.unwrap_or_default());
+        let mut groups = BTreeSet::new();
+        for group in listed {
+            let consumes = group.protocol_type.is_empty() || group.protocol_type == CONSUMERS;
+            let kind = group.kind.to_ascii_lowercase();
+            let known = kind.is_empty() || KINDS.contains(&kind.as_str());
+            if consumes && known && self.rules.groups.accepts(&group.id).unwrap_or(false) {
+                groups.insert(group.id);
+            }
+        }
+        self.groups = groups.into_iter().collect();
+        Ok(())
+    }
+
+    /// The checkpoints topic, made if it is missing, and what is in it.
+    async fn load(&mut self) -> Result<(), RoundError> {
+        if self.known.is_some() {
+            return Ok(());
+        }
+        let topics = std::slice::from_ref(&self.rules.topic);
+        let ensured = ensure(&self.rules.topics.flow, &self.target, topics).await?;
+        if let Some(refused) = ensured.refused.first() {
+            return Err(RoundError::Refused(refused.clone()));
+        }
+        let mut known = BTreeMap::new();
+        let mut damaged = 0_usize;
+        self.target
+            .read_each(&self.rules.topic.name, true, |record| {
+                let (Some(key), Some(value)) = (&record.key, &record.value) else { return };
+                match Checkpoint::decode(key, value) {
+                    Ok(one) => {
+                        let place = (one.group.clone(), one.partition.clone());
+                        known.insert(place, one);
+                    }
+                    Err(_) => damaged += 1,
+                }
+            })
+            .await?;
+        if damaged > 0 {
+            let topic = &self.rules.topic.name;
+            self.tell("checkpoints", &format!("{damaged} records of {topic} cannot be read"));
+        }
+        self.known = Some(known);
+        Ok(())
+    }
+
+    /// Where each group would go on on the target.
+    async fn look(&mut self) -> Result<Vec<Mirrored>, RoundError> {
+        let committed = self.source.committed_offsets(&self.groups).await?;
+        let (mut wanted, mut refused) = (Vec::new(), String::new());
+        for (group, offsets) in committed {
+            match offsets {
+                Ok(offsets) => {
+                    for (source, committed) in offsets {
+                        if let Some(topic) = self.name(&source.topic) {
+                            wanted.push((group.clone(), source, topic, committed));
+                        }
+                    }
+                }
+                Err(code) => write!(refused, " {group} ({code})").unwrap_or_default(),
+            }
+        }
+        if !refused.is_empty() {
+            refused = format!(
+                "offsets of groups cannot be read on {} (DESCRIBE on the group is needed):{refused}",
+                self.source.alias()
+            );
+        }
+        self.tell("reading", &refused);
+        // By place, so that parts of maps that must be read again are read once.
+        wanted.sort_by(|one, other| {
+            (&one.1, one.3.offset, &one.0).cmp(&(&other.1, other.3.offset, &other.0))
+        });
+        let places: Vec<_> =
+            wanted.iter().map(|(_, source, _, one)| (source.clone(), one.offset)).collect();
+        let translated = self.offsets.translate(&places).await?;
+        let mut unknown = BTreeSet::new();
+        for ((_, source, ..), found) in wanted.iter().zip(&translated) {
+            if *found == Translated::Unknown && self.offsets.copied(source).is_some() {
+                unknown.insert(source.clone());
+            }
+        }
+        self.learn_syncs(&unknown).await?;
+        let mut mirrored = Vec::with_capacity(wanted.len());
+        for ((group, source, topic, committed), found) in wanted.into_iter().zip(translated) {
+            let downstream = match found {
+                Translated::Exact(downstream) => downstream,
+                Translated::Unknown => match self.by_sync(&source, committed.offset) {
+                    Some(downstream) => downstream,
+                    None => continue,
+                },
+            };
+            let partition = TopicPartition { topic, partition: source.partition };
+            let Committed { offset: upstream, metadata, .. } = committed;
+            let checkpoint = Checkpoint { group, partition, upstream, downstream, metadata };
+            mirrored.push(Mirrored { checkpoint, source });
+        }
+        Ok(mirrored)
+    }
+
+    /// The name on the target of a topic that is copied.
+    fn name(&self, topic: &TopicName) -> Option<TopicName> {
+        match self.rules.topics.select(topic) {
+            Ok(Selection::Copied { as_topic }) => Some(as_topic),
+            Ok(Selection::Filtered | Selection::Internal | Selection::Cycle) | Err(_) => None,
+        }
+    }
+
+    /// Reads MM2's syncs, the first time that a partition's map begins too late.
+    async fn learn_syncs(&mut self, unknown: &BTreeSet<TopicPartition>) -> Result<(), RoundError> {
+        if unknown.is_empty() || self.store.is_some() {
+            return Ok(());
+        }
+        let mut store = SyncStore::default();
+        let read = self.syncs.read_each(&self.rules.syncs_topic, true, |record| {
+            let (Some(key), Some(value)) = (&record.key, &record.value) else { return };
+            if let Ok(sync) = OffsetSync::decode(key, value) {
+                let bend = Bend { upstream: sync.upstream, downstream: sync.downstream };
+                store.take(&sync.partition, bend);
+            }
+        });
+        match read.await {
+            Ok(()) | Err(LogError::Missing(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        tracing::info!(flow = %self.rules.topics.flow, partitions = unknown.len(),
+            topic = %self.rules.syncs_topic,
+            "group offsets of what was copied before this program are translated by offset syncs");
+        self.store = Some(store);
+        Ok(())
+    }
+
+    /// MM2's translation, which must not reach into what the map knows.
+    fn by_sync(&self, source: &TopicPartition, upstream: Offset) -> Option<Offset> {
+        let copied = self.offsets.copied(source)?;
+        match self.store.as_ref()?.translate(source, upstream) {
+            BySync::At(downstream) => Some(downstream.min(copied.downstream)),
+            BySync::TooOld | BySync::Nothing => None,
+        }
+    }
+
+    /// Writes the checkpoints that are due.
+    async fn emit(&mut self, mirrored: &[Mirrored]) -> Result<(), RoundError> {
+        let Some(known) = &mut self.known else { return Ok(()) };
+        let (mut records, mut written) = (Vec::new(), Vec::new());
+        for Mirrored { checkpoint, source } in mirrored {
+            let place = (checkpoint.group.clone(), checkpoint.partition.clone());
+            let copied = self.offsets.copied(source).map(|end| end.downstream);
+            if !policy::is_due(known.get(&place), checkpoint, copied) {
+                continue;
+            }
+            // Kafka's own limits are below those of the format, but for metadata.
+            if let (Ok(key), Ok(value)) = (checkpoint.encode_key(), checkpoint.encode_value()) {
+                records.push(NewRecord { partition: 0, key, value: Some(value) });
+                written.push((place, checkpoint.clone()));
+            }
+        }
+        if records.is_empty() {
+            return Ok(());
+        }
+        match self.target.append(&self.rules.topic.name, &records).await {
+            Ok(_) => {
+                known.extend(written);
+                Ok(())
+            }
+            Err(error) => {
+                // It may have been deleted: looked at, and read, again.
+                self.known = None;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Commits for groups in which nobody is on the target.
+    async fn commit(&mut self, mirrored: &[Mirrored]) -> Result<(), RoundError> {
+        let mut by_group: BTreeMap<&str, Vec<&Mirrored>> = BTreeMap::new();
+        for one in mirrored {
+            by_group.entry(&one.checkpoint.group).or_default().push(one);
+        }
+        let (listed, failed) = self.target.list_groups().await?;
+        if let Some(error) = failed.into_iter().next() {
+            // A group that is not known to be idle may have members.
+            return Err(error.into());
+        }
+        let busy: BTreeSet<&str> =
+            listed.iter().filter(|group| !group.is_idle()).map(|group| group.id.as_str()).collect();
+        let there: BTreeSet<&str> = listed.iter().map(|group| group.id.as_str()).collect();
+        by_group.retain(|group, _| !busy.contains(group));
+        let known: Vec<String> = by_group
+            .keys()
+            .filter(|group| there.contains(*group))
+            .map(|group| (*group).to_owned())
+            .collect();
+        let committed = self.target.committed_offsets(&known).await?;
+        let partitions: BTreeSet<TopicPartition> =
+            by_group.values().flatten().map(|one| one.checkpoint.partition.clone()).collect();
+        let partitions: Vec<TopicPartition> = partitions.into_iter().collect();
+        let ends = self.target.list_offsets(&partitions, LATEST, false).await;
+        let mut refused = String::new();
+        for (group, wanted) in by_group {
+            let has = match committed.get(group) {
+                Some(Ok(has)) => Some(has),
+                None => None,
+                Some(Err(code)) => {
+                    write!(refused, " {group} ({code})").unwrap_or_default();
+                    continue;
+                }
+            };
+            let mut offsets = BTreeMap::new();
+            for Mirrored { checkpoint, .. } in wanted {
+                let Some(Ok(end)) = ends.get(&checkpoint.partition) else { continue };
+                let there =
+                    has.and_then(|has| has.get(&checkpoint.partition)).map(|one| one.offset);
+                if policy::commit(checkpoint.downstream, there, end.offset) == Commit::Yes {
+                    let committed = Committed {
+                        offset: checkpoint.downstream,
+                        epoch: LeaderEpoch::UNKNOWN,
+                        metadata: checkpoint.metadata.clone(),
+                    };
+                    offsets.insert(checkpoint.partition.clone(), committed);
+                }
+            }
+            if offsets.is_empty() {
+                continue;
+            }
+            let outcome = self.target.commit_offsets(group, &offsets).await?;
+            // Somebody joined since: the group is its members' again.
+            let bad = outcome.values().find(|code| code.is_error() && code.0 != 25);
+            if let Some(code) = bad {
+                write!(refused, " {group} ({code})").unwrap_or_default();
+            }
+        }
+        if !refused.is_empty() {
+            refused = format!(
+                "offsets of groups cannot be committed on {} (READ on the group and on the topics is \
+                 needed):{refused}",
+                self.target.alias()
+            );
+        }
+        self.tell("committing", &refused);
+        Ok(())
+    }
+}
