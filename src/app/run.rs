@@ -85,6 +85,7 @@ async fn run_flows(settings: &MirrorSettings) -> Result<Exit, Failure> {
 
     let (mut statuses, mut probes) = (Vec::new(), Vec::new());
     let mut flows: JoinSet<(FlowId, FlowEnd)> = JoinSet::new();
+    let mut mirrors = Vec::new();
     for flow in wired {
         let id = flow.flow.id.clone();
         let ends = (clusters.get(&id.source), clusters.get(&id.target));
@@ -92,6 +93,10 @@ async fn run_flows(settings: &MirrorSettings) -> Result<Exit, Failure> {
             return Err(Failure::running(format!("{id} names an unknown cluster")));
         };
         let mirror = MirrorFlow::new(flow, (source, target), &budget, (&workers, &tracker));
+        mirrors.push((id, mirror));
+    }
+    introduce(&mut mirrors);
+    for (id, mirror) in mirrors {
         statuses.push((id.clone(), mirror.status()));
         probes.push(mirror.probe());
         let shutdown = shutdown.clone();
@@ -119,4 +124,18 @@ async fn run_flows(settings: &MirrorSettings) -> Result<Exit, Failure> {
     end.cancel();
     tracing::info!(code = exit.code(), "heliograph ended");
     Ok(exit)
+}
+
+/// Tells each flow which one goes the other way.
+fn introduce(mirrors: &mut [(FlowId, MirrorFlow)]) {
+    for one in 0..mirrors.len() {
+        for other in 0..mirrors.len() {
+            let (id, back) = (&mirrors[one].0, &mirrors[other].0);
+            if id.source == back.target && id.target == back.source {
+                let [(_, mirror), (_, reverse)] =
+                    mirrors.get_disjoint_mut([one, other]).expect("two flows");
+                mirror.set_reverse(reverse);
+            }
+        }
+    }
 }

@@ -120,7 +120,7 @@ pub(super) fn flow(
             syncs: settings
                 .offset_syncs
                 .emit
-                .then(|| SyncSettings { side, lag_max: settings.offset_syncs.lag_max }),
+                .then_some(SyncSettings { side, lag_max: settings.offset_syncs.lag_max }),
             connector_name: mm2::SOURCE_CONNECTOR.to_owned(),
         },
         rules: TopicRules {
@@ -149,7 +149,7 @@ pub(super) fn flow(
             checkpoints: settings.groups.checkpoints,
             offsets: settings.groups.offsets,
             topic: one(&internal.checkpoints(source), settings.groups.replication_factor),
-            syncs_topic: syncs_topic.clone(),
+            syncs_topic,
         },
         refresh: settings.refresh_topics_interval,
         drain_patience: DRAIN_PATIENCE,

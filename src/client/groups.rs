@@ -162,7 +162,7 @@ impl Cluster {
             for (node, groups) in by_node {
                 self.fetch_from(node, &groups, &mut offsets).await?;
             }
-            left = left.into_iter().filter(|group| has_moved(offsets.get(group))).collect();
+            left.retain(|group| has_moved(offsets.get(group)));
             if left.is_empty() || backoff.failures() >= ATTEMPTS_MAX {
                 return Ok(offsets);
             }

@@ -198,11 +198,12 @@ impl Cluster {
             let mut failed = Ok(());
             let mut visit = |partition, from, scanned: &ScannedBatch| {
                 let hidden = read_committed && scanned.aborted;
-                if !hidden && !scanned.batch.header().attributes.is_control() {
-                    if let Err(cause) = collect(&scanned.batch, from, partition, &mut show) {
-                        let partition = TopicPartition { topic: topic.clone(), partition };
-                        failed = Err(LogError::Records { partition, cause });
-                    }
+                if !hidden
+                    && !scanned.batch.header().attributes.is_control()
+                    && let Err(cause) = collect(&scanned.batch, from, partition, &mut show)
+                {
+                    let partition = TopicPartition { topic: topic.clone(), partition };
+                    failed = Err(LogError::Records { partition, cause });
                 }
                 ControlFlow::Continue(())
             };

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 
 use super::counts::Counts;
 use super::halt::{Doubt, HaltReason};
-use super::path::{MERGED_BATCHES_MAX, MERGED_BYTES_MAX, Merging, Path};
+use super::path::{MERGED_BATCHES_MAX, Merging, Path};
 use super::window::{Failed, Window};
 use crate::batch::{
     self, AbortedIndex, Batches, Disposition, OutBatch, Oversize, RawBatch, RebuildError,
@@ -298,7 +298,7 @@ impl Copier {
         let Some(first) = self.ready.front() else { return 0 };
         let first = first.batch.header();
         let below = self.merging.below(first.attributes.codec());
-        let bytes_max = self.terms.batch_bytes_max.min(MERGED_BYTES_MAX);
+        let bytes_max = self.terms.batch_bytes_max.min(self.merging.bytes_max());
         let (mut bytes, mut records) = (0, 0_i32);
         let fits = |ready: &&Ready| {
             let header = ready.batch.header();

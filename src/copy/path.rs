@@ -13,11 +13,15 @@ pub enum Path {
     Rebuilt(RebuildReason),
 }
 
-/// Largest batch that merging makes.
+/// Largest batch that merging makes for a target that is far.
 ///
 /// Five of them in flight over a round trip of 100 ms are 26 MB/s for one partition; larger ones
 /// would only make the first record of each wait longer for the last.
-pub(super) const MERGED_BYTES_MAX: usize = 512 * 1024;
+const MERGED_BYTES_FAR: usize = 512 * 1024;
+
+/// The same for one that is near: the cost of a batch is spread over enough records, and five of
+/// them in flight for every busy partition leave room in the processor's cache and in memory.
+const MERGED_BYTES_NEAR: usize = 128 * 1024;
 
 /// Largest number of batches merged at once, so that a shard's other partitions need not wait.
 pub(super) const MERGED_BATCHES_MAX: usize = 4096;
@@ -51,6 +55,14 @@ pub enum Merging {
 }
 
 impl Merging {
+    /// Bytes of the largest batch that it makes.
+    pub(super) fn bytes_max(self) -> usize {
+        match self {
+            Self::Near => MERGED_BYTES_NEAR,
+            Self::Far => MERGED_BYTES_FAR,
+        }
+    }
+
     /// Bytes that a batch of `codec` must be smaller than to be merged.
     pub(super) fn below(self, codec: Option<Codec>) -> usize {
         match (self, codec) {

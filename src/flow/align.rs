@@ -224,6 +224,15 @@ fn bend(bends: &mut Vec<Bend>, next: Bend) {
     }
 }
 
+/// Records between `behind` and upstream offset `next` are on the target, and which offsets they had
+/// is not known: who stands there goes on at the first of them.
+fn hold_back(bends: &mut Vec<Bend>, behind: Bend, next: Offset) {
+    let last = Offset(next.0 - 1);
+    if last > behind.upstream {
+        bend(bends, Bend { upstream: last, downstream: behind.downstream });
+    }
+}
+
 fn judge(scanned: &ScannedBatch, position: Offset) -> Result<Disposition, HaltReason> {
     let header = scanned.batch.header();
     // Where a batch was split does not matter here.
@@ -252,6 +261,8 @@ pub(super) struct RecordWalk {
     runs: Vec<(usize, Offset)>,
     /// Where upstream and downstream offsets begin to run side by side.
     bends: Vec<Bend>,
+    /// Behind the last record that was found, on both sides.
+    behind: Bend,
     /// The target shows its own append times: only payloads can be compared.
     without_times: bool,
     at: usize,
@@ -265,12 +276,13 @@ pub(super) struct RecordWalk {
 
 impl RecordWalk {
     /// From an anchor on, or from where the source's log begins if that is behind it.
-    pub(super) fn new(anchor: Offset, log_start: Offset, epoch: LeaderEpoch) -> Self {
-        let (behind_found, upstream) = (anchor, anchor.max(log_start));
+    pub(super) fn new(anchor: Bend, log_start: Offset, epoch: LeaderEpoch) -> Self {
+        let (behind_found, upstream) = (anchor.upstream, anchor.upstream.max(log_start));
         Self {
             stored: Vec::new(),
             runs: Vec::new(),
             bends: Vec::new(),
+            behind: anchor,
             without_times: false,
             at: 0,
             behind_found,
@@ -305,8 +317,19 @@ impl RecordWalk {
         })
     }
 
-    /// Where upstream and downstream offsets began to run side by side, as far as walked.
-    pub(super) fn into_bends(self) -> Vec<Bend> {
+    /// The source's log was shown to its end, which may lie behind its last batch: compaction took
+    /// what was there.
+    pub(super) fn reach(&mut self, end: Offset) {
+        self.upstream = self.upstream.max(end);
+    }
+
+    /// Where upstream and downstream offsets began to run side by side, as far as walked, if the
+    /// copy goes on at `end`. Where records are gone from the source nobody knows any more which
+    /// offsets they had: there, no record of the target is passed over.
+    pub(super) fn into_bends(mut self, end: Bend) -> Vec<Bend> {
+        if end.downstream > self.behind.downstream {
+            hold_back(&mut self.bends, self.behind, end.upstream);
+        }
         self.bends
     }
 
@@ -335,12 +358,17 @@ impl RecordWalk {
             return Ok(Step::GoOn);
         }
         let from = self.upstream;
-        let (runs, bends) = (&self.runs, &mut self.bends);
+        let (runs, bends, behind) = (&self.runs, &mut self.bends, &mut self.behind);
         let mut found = |index: usize, upstream: Offset| {
             let next = runs.partition_point(|(at, _)| *at <= index);
             if let Some((at, offset)) = next.checked_sub(1).and_then(|run| runs.get(run)) {
                 let downstream = offset.advance(i64::try_from(index - at).unwrap_or(i64::MAX));
-                bend(bends, Bend { upstream, downstream });
+                let here = Bend { upstream, downstream };
+                if !behind.runs_to(here) && downstream > behind.downstream {
+                    hold_back(bends, *behind, upstream);
+                }
+                bend(bends, here);
+                *behind = Bend { upstream: upstream.advance(1), downstream: downstream.advance(1) };
             }
         };
         let mut stop = None;
@@ -490,7 +518,7 @@ mod tests {
         let left = [copied[1].clone(), copied[2].clone()];
         assert_eq!(walk(&target, &left).0, Ok(Step::Compare));
 
-        let mut walk = RecordWalk::new(Offset(0), Offset(0), LeaderEpoch::UNKNOWN);
+        let mut walk = RecordWalk::new(Bend::new(0, 0), Offset(0), LeaderEpoch::UNKNOWN);
         walk.store(&as_stored(&copied[0], 0)).unwrap();
         walk.store(&as_stored(&copied[1], 2)).unwrap();
         let show = |walk: &mut RecordWalk, batch: &RawBatch| {
@@ -508,7 +536,7 @@ mod tests {
     fn a_log_that_went_another_way_is_told_from_one_that_was_cleaned() {
         let copied = [batch(0, &["a", "b"]), batch(2, &["c", "d"])];
         let walked = |left: &[RawBatch]| {
-            let mut walk = RecordWalk::new(Offset(0), Offset(0), LeaderEpoch::UNKNOWN);
+            let mut walk = RecordWalk::new(Bend::new(0, 0), Offset(0), LeaderEpoch::UNKNOWN);
             copied.iter().for_each(|one| walk.store(&as_stored(one, 0)).unwrap());
             for batch in left {
                 let scanned = ScannedBatch { batch: batch.clone(), aborted: false };

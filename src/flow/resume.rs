@@ -305,20 +305,36 @@ impl Planner {
         if step == Step::GoOn && !walk.is_done() {
             step = self.scan_source(pair, start.upstream, ends, |one| walk.show(one)).await?;
         }
-        let (upstream, epoch, met, bends) = match step {
+        if step == Step::GoOn
+            && !walk.is_done()
+            && walk.upstream < self.shown_to(pair, ends).await?
+        {
+            // The last batches of the log are missing, as after compaction.
+            step = Step::Compare;
+        }
+        start.sequence = stored.next_sequence();
+        let (upstream, epoch, bends) = match step {
             Step::Compare => {
                 let walk = self.compare(pair, start, ends, &stored).await?;
                 if let Some((parted, copied)) = walk.parted() {
-                    start.sequence = stored.next_sequence();
                     start.downstream = ends.target.end;
                     start.upstream = copied;
-                    return Ok(Reconciled {
-                        start,
-                        parted: Some(parted),
-                        bends: walk.into_bends(),
-                    });
+                    let end = Bend { upstream: copied, downstream: start.downstream };
+                    let bends = walk.into_bends(end);
+                    return Ok(Reconciled { start, parted: Some(parted), bends });
                 }
-                (walk.upstream, walk.epoch, walk.has_found(), walk.into_bends())
+                // What the source has lost behind the last record stored was not copied. Holes that
+                // it had before are counted in, as nobody can tell them apart now. Whether anything
+                // stored was met again says so, and not where the walk stopped: a marker or an
+                // aborted batch at the log's start is passed by, too.
+                let copied = start.upstream.advance(i64::from(stored.records()));
+                let lost = trimmed && !walk.has_found() && copied < ends.source.start;
+                let upstream = if lost { copied } else { walk.upstream };
+                let epoch = walk.epoch;
+                // What was on its way may have been taken by compaction, and other records come next.
+                start = self.shutting_out(start.identity, start);
+                let end = Bend { upstream, downstream: ends.target.end };
+                (upstream, epoch, walk.into_bends(end))
             }
             Step::GoOn if !walk.is_done() => {
                 // The source ends before all that the target holds of ours is explained.
@@ -327,21 +343,26 @@ impl Planner {
                     upstream: start.upstream,
                 }));
             }
-            Step::GoOn | Step::Done => (walk.upstream, walk.epoch, true, walk.into_bends()),
+            Step::GoOn | Step::Done => (walk.upstream, walk.epoch, walk.into_bends()),
         };
         tracing::info!(flow = %self.settings.id, partition = %pair.source, from = %upstream,
             records = stored.records(), "target's log says how far the last run came");
-        start.sequence = stored.next_sequence();
-        // What the source has lost behind the last record stored was not copied. Holes that it
-        // had before are counted in, as nobody can tell them apart now.
-        let copied_to = start.upstream.advance(i64::from(stored.records()));
-        // Whether anything stored was met again says so, and not where the walk stopped: a marker
-        // or an aborted batch at the log's start is passed by, too.
-        start.upstream =
-            if trimmed && !met && copied_to < ends.source.start { copied_to } else { upstream };
+        start.upstream = upstream;
         start.epoch = epoch;
         start.downstream = ends.target.end;
         Ok(Reconciled { start, parted: None, bends })
+    }
+
+    /// Up to where a scan shows all that the source has: what lies behind its last batch was there
+    /// once, but for what an open transaction hides.
+    async fn shown_to(&self, pair: &Pair, ends: Ends) -> Result<Offset, Decision> {
+        let one = std::slice::from_ref(&pair.source);
+        let listed = self.source.list_offsets(one, LATEST, self.settings.read_committed).await;
+        match listed.get(&pair.source) {
+            Some(Ok(stable)) => Ok(stable.offset.min(ends.source.end)),
+            Some(Err(error)) => Err(Decision::Later(error.to_string())),
+            None => Err(Decision::Later(format!("{}: no answer about its end", pair.source))),
+        }
     }
 
     /// Record by record, where the source has holes or may have gone another way.
@@ -352,7 +373,8 @@ impl Planner {
         ends: Ends,
         stored: &Stored,
     ) -> Result<RecordWalk, Decision> {
-        let mut walk = RecordWalk::new(start.upstream, ends.source.start, start.epoch);
+        let anchor = Bend { upstream: start.upstream, downstream: start.downstream };
+        let mut walk = RecordWalk::new(anchor, ends.source.start, start.epoch);
         let from = walk.upstream;
         self.scan_target(pair, start, ends, |batch| {
             if !stored.is_ours(batch) || batch.header().attributes.is_control() {
@@ -362,7 +384,10 @@ impl Planner {
             walk.store(batch).map_err(|cause| HaltReason::Rebuild { offset, cause: cause.into() })
         })
         .await?;
-        self.scan_source(pair, from, ends, |one| walk.show(one)).await?;
+        let step = self.scan_source(pair, from, ends, |one| walk.show(one)).await?;
+        if step == Step::GoOn {
+            walk.reach(self.shown_to(pair, ends).await?);
+        }
         Ok(walk)
     }
 

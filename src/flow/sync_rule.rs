@@ -32,7 +32,7 @@ impl SyncRule {
         if !due {
             return;
         }
-        let last = self.last.unwrap_or(map.start().downstream);
+        let last = self.last.unwrap_or_else(|| map.start().downstream);
         let span = newest.downstream.since(last);
         let between = (span / lag_max.max(1)).clamp(0, BETWEEN_MAX);
         let step = span / (between + 1);

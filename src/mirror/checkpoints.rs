@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::internal_topics::{InternalTopic, ensure};
 use crate::client::{Cluster, Committed, LATEST, LogError, NewRecord, RequestError};
 use crate::flow::{Offsets, Translated};
@@ -60,6 +62,8 @@ pub(super) struct GroupRounds {
     /// The cluster with the offset syncs.
     syncs: Cluster,
     offsets: Offsets,
+    /// Of the flow the other way.
+    reverse: Option<watch::Receiver<Option<Offsets>>>,
     groups: Vec<String>,
     /// Newest checkpoint of each group and target partition, once read.
     known: Option<BTreeMap<Place, Checkpoint>>,
@@ -92,6 +96,7 @@ impl GroupRounds {
         rules: GroupRules,
         (source, target, syncs): (&Cluster, &Cluster, &Cluster),
         offsets: &Offsets,
+        reverse: Option<watch::Receiver<Option<Offsets>>>,
     ) -> Self {
         Self {
             rules,
@@ -99,6 +104,7 @@ impl GroupRounds {
             target: target.clone(),
             syncs: syncs.clone(),
             offsets: offsets.clone(),
+            reverse,
             groups: Vec::new(),
             known: None,
             store: None,
@@ -233,12 +239,15 @@ impl GroupRounds {
     async fn look(&mut self) -> Result<Vec<Mirrored>, RoundError> {
         let committed = self.source.committed_offsets(&self.groups).await?;
         let (mut wanted, mut refused) = (Vec::new(), String::new());
+        let mut mirrored = Vec::new();
         for (group, offsets) in committed {
             match offsets {
                 Ok(offsets) => {
                     for (source, committed) in offsets {
                         if let Some(topic) = self.name(&source.topic) {
                             wanted.push((group.clone(), source, topic, committed));
+                        } else if let Some(back) = self.back(&group, &source, &committed) {
+                            mirrored.push(back);
                         }
                     }
                 }
@@ -266,7 +275,6 @@ impl GroupRounds {
             }
         }
         self.learn_syncs(&unknown).await?;
-        let mut mirrored = Vec::with_capacity(wanted.len());
         for ((group, source, topic, committed), found) in wanted.into_iter().zip(translated) {
             let downstream = match found {
                 Translated::Exact(downstream) => downstream,
@@ -281,6 +289,34 @@ impl GroupRounds {
             mirrored.push(Mirrored { checkpoint, source });
         }
         Ok(mirrored)
+    }
+
+    /// Where a group that reads what came from the target goes on there: by the map of the flow that
+    /// brought it.
+    fn back(
+        &self,
+        group: &str,
+        source: &TopicPartition,
+        committed: &Committed,
+    ) -> Option<Mirrored> {
+        let FlowTopics { flow, policy, .. } = &self.rules.topics;
+        let name = source.topic.as_str();
+        if !policy.is_cycle(&flow.target, name) || policy.source(name) != Some(flow.target.as_str())
+        {
+            return None;
+        }
+        let topic = TopicName::new(policy.upstream(name)?);
+        let partition = TopicPartition { topic, partition: source.partition };
+        let reverse = self.reverse.as_ref()?.borrow().clone()?;
+        let downstream = reverse.translate_back(&partition, committed.offset)?;
+        let checkpoint = Checkpoint {
+            group: group.to_owned(),
+            partition,
+            upstream: committed.offset,
+            downstream,
+            metadata: committed.metadata.clone(),
+        };
+        Some(Mirrored { checkpoint, source: source.clone() })
     }
 
     /// The name on the target of a topic that is copied.

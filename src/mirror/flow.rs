@@ -64,6 +64,8 @@ pub struct MirrorFlow {
     tracker: TaskTracker,
     status: watch::Sender<FlowStatus>,
     offsets: watch::Sender<Option<Offsets>>,
+    /// Those of the flow the other way, if there is one.
+    reverse: Option<watch::Receiver<Option<Offsets>>>,
 }
 
 impl MirrorFlow {
@@ -86,6 +88,7 @@ impl MirrorFlow {
             tracker: tracker.clone(),
             status: watch::Sender::new(FlowStatus::default()),
             offsets: watch::Sender::new(None),
+            reverse: None,
         }
     }
 
@@ -99,6 +102,12 @@ impl MirrorFlow {
     #[must_use]
     pub fn offsets(&self) -> watch::Receiver<Option<Offsets>> {
         self.offsets.subscribe()
+    }
+
+    /// Says which flow goes the other way: groups that read what came from there are translated back
+    /// to where it came from.
+    pub fn set_reverse(&mut self, other: &Self) {
+        self.reverse = Some(other.offsets());
     }
 
     /// Looks into the flow while it runs.
@@ -158,7 +167,8 @@ impl MirrorFlow {
             SyncWriter::new(self.id(), syncs_on(side), topic, &offsets, flush)
         });
         let ends = (&self.source, &self.target, syncs_on(side));
-        let mut groups = GroupRounds::new(self.settings.groups.clone(), ends, &offsets);
+        let reverse = self.reverse.clone();
+        let mut groups = GroupRounds::new(self.settings.groups.clone(), ends, &offsets, reverse);
         let control = async {
             let write = async {
                 if let Some(syncs) = &mut syncs {

@@ -474,7 +474,6 @@ const VARINT_BYTES_MAX: u32 = 10;
 fn put_varint(into: &mut Vec<u8>, number: i64) {
     let mut rest = (number.cast_unsigned() << 1) ^ (number >> 63).cast_unsigned();
     loop {
-        #[expect(clippy::cast_possible_truncation, reason = "seven bits")]
         let low = (rest & 0x7f) as u8;
         rest >>= 7;
         if rest == 0 {

@@ -462,11 +462,13 @@ impl Run {
             Event::Compact(topic, partition) => {
                 let place = self.place(topic, partition);
                 if self.world.kinds[&place.0] == Kind::Compacted {
+                    self.evidence.blurred.insert(place.clone());
                     self.world.compact(&place);
                 }
             }
             Event::Retain(topic, partition, per_mille) => {
                 let place = self.place(topic, partition);
+                self.evidence.blurred.insert(place.clone());
                 self.world.retain(&place, per_mille);
             }
             Event::Roll(topic, partition) => {
