@@ -15,7 +15,7 @@
 //! | 7 | [`app`] | the program: arguments, wiring, signals, exit codes |
 //! | 6 | [`config`] | from a properties file to settings, with every problem at its place |
 //! | 6 | [`telemetry`] | what the process says about itself |
-//! | 5 | [`mirror`] | the control plane, in rounds: which topics, made how; groups and their offsets |
+//! | 5 | [`mirror`] | the control plane, in rounds: topics, configs, ACLs, heartbeats; groups and their offsets |
 //! | 4 | [`flow`] | the data plane: shards, lanes, positions, resuming |
 //! | 3 | [`client`] | connections, metadata, routing; the first floor that may await |
 //! | 2 | [`copy`] | copying one partition, as a state machine |
@@ -78,6 +78,15 @@
 //! read again when a group that lags far asks ([`flow::Offsets`]). [`mirror`] turns committed
 //! offsets into checkpoints and commits by it; only what MM2 copied before is translated by MM2's
 //! own rule ([`policy::SyncStore`]).
+//!
+//! # Rounds
+//!
+//! The control plane looks again and again ([`mirror::Rounds`]): at topics, then at their configs
+//! and ACLs; heartbeats are rounds too, of pairs of clusters. A round observes both sides, asks
+//! [`policy`] for the difference as a pure function, and sends only that. What a round owns on the
+//! target is written down before it is changed (`mm2-heliograph-owned.<source>.internal`), with
+//! the value before it, so that a process that dies in between can tell its own work from what was
+//! made by hand.
 //!
 //! # What stops what
 //!

@@ -14,8 +14,9 @@ use heliograph::wire::{
     Api, FRAME_BYTES_MAX, Handshake, HandshakeStep, Session, decode_produce, fetch, frame_length,
 };
 use kafka_protocol::messages::{
-    CreatePartitionsResponse, CreateTopicsResponse, DescribeConfigsResponse,
-    DescribeProducersResponse, FindCoordinatorResponse, InitProducerIdResponse, ListGroupsResponse,
+    CreateAclsResponse, CreatePartitionsResponse, CreateTopicsResponse, DescribeAclsResponse,
+    DescribeConfigsResponse, DescribeProducersResponse, FindCoordinatorResponse,
+    IncrementalAlterConfigsResponse, InitProducerIdResponse, ListGroupsResponse,
     ListOffsetsResponse, MetadataResponse, OffsetCommitResponse, OffsetFetchResponse,
     OffsetForLeaderEpochResponse,
 };
@@ -40,7 +41,7 @@ pub const TARGETS: &[Target] = &[
 ];
 
 /// The answers that go through `kafka-protocol`.
-pub const MESSAGES: [Api; 12] = [
+pub const MESSAGES: [Api; 15] = [
     Api::OffsetCommit,
     Api::OffsetFetch,
     Api::FindCoordinator,
@@ -53,6 +54,9 @@ pub const MESSAGES: [Api; 12] = [
     Api::DescribeConfigs,
     Api::CreatePartitions,
     Api::DescribeProducers,
+    Api::IncrementalAlterConfigs,
+    Api::DescribeAcls,
+    Api::CreateAcls,
 ];
 
 /// Takes bytes from the front; zeros once there are none.
@@ -235,6 +239,11 @@ pub fn reads(api: Api, version: i16, body: &Bytes) -> bool {
         Api::FindCoordinator => decode::<FindCoordinatorResponse>(api, version, body).is_ok(),
         Api::ListGroups => decode::<ListGroupsResponse>(api, version, body).is_ok(),
         Api::DescribeProducers => decode::<DescribeProducersResponse>(api, version, body).is_ok(),
+        Api::IncrementalAlterConfigs => {
+            decode::<IncrementalAlterConfigsResponse>(api, version, body).is_ok()
+        }
+        Api::DescribeAcls => decode::<DescribeAclsResponse>(api, version, body).is_ok(),
+        Api::CreateAcls => decode::<CreateAclsResponse>(api, version, body).is_ok(),
         Api::Fetch => fetch::decode(version, body).is_ok(),
         Api::Produce => decode_produce(version, body).is_ok(),
         Api::ApiVersions => Handshake::new("golden").0.on_answer(body).is_ok(),

@@ -6,8 +6,10 @@ use tokio_util::sync::CancellationToken;
 use super::report::Failure;
 use crate::client::{Clock, FrameBudget};
 use crate::flow::Probe;
+use crate::mirror::RoundBoard;
+use crate::model::FlowId;
 use crate::telemetry::http::{self, Page};
-use crate::telemetry::{ProcessStatus, metrics, status};
+use crate::telemetry::{FlowPicture, ProcessStatus, metrics, status};
 
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -30,7 +32,9 @@ pub(super) async fn listen((host, port): &(String, u16)) -> Result<TcpListener, 
 /// What is shown.
 #[derive(Clone, Debug)]
 pub(super) struct Sights {
-    pub(super) probes: Vec<Probe>,
+    pub(super) flows: Vec<(Probe, RoundBoard)>,
+    /// Pairs that heartbeats are written for.
+    pub(super) heartbeats: Vec<(FlowId, RoundBoard)>,
     pub(super) budget: FrameBudget,
     pub(super) clock: Clock,
 }
@@ -56,16 +60,22 @@ impl Sights {
     async fn page(&self, path: &str) -> Option<Page> {
         match path {
             "/status" => {
-                let mut flows = Vec::with_capacity(self.probes.len());
-                for probe in &self.probes {
-                    flows.push((probe.id().clone(), probe.partitions().await));
+                let mut flows = Vec::with_capacity(self.flows.len());
+                for (probe, board) in &self.flows {
+                    let partitions = probe.partitions().await;
+                    let (id, rounds) = (probe.id().clone(), board.reports());
+                    flows.push(FlowPicture { id, partitions, rounds });
                 }
-                let body = status::render(self.process(), &flows);
+                let beats = |(pair, board): &(FlowId, RoundBoard)| {
+                    board.reports().into_values().next().map(|report| (pair.clone(), report))
+                };
+                let heartbeats: Vec<_> = self.heartbeats.iter().filter_map(beats).collect();
+                let body = status::render(self.process(), &flows, &heartbeats);
                 Some(Page { content_type: "application/json", body })
             }
             "/metrics" => {
-                let mut flows = Vec::with_capacity(self.probes.len());
-                for probe in &self.probes {
+                let mut flows = Vec::with_capacity(self.flows.len());
+                for (probe, _) in &self.flows {
                     let latencies = probe.latencies().clone();
                     flows.push((probe.id().clone(), latencies, probe.partitions().await));
                 }

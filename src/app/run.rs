@@ -15,7 +15,7 @@ use super::{meter, page, wiring};
 use crate::client::{Clock, Cluster, FrameBudget};
 use crate::config::{self, MirrorSettings, render_warnings};
 use crate::flow::Workers;
-use crate::mirror::{FlowEnd, MirrorFlow};
+use crate::mirror::{FlowEnd, Heartbeats, MirrorFlow};
 use crate::model::{ClusterAlias, FlowId};
 
 /// How long tasks that only hold connections may take to end.
@@ -98,14 +98,29 @@ async fn run_flows(settings: &MirrorSettings) -> Result<Exit, Failure> {
     introduce(&mut mirrors);
     for (id, mirror) in mirrors {
         statuses.push((id.clone(), mirror.status()));
-        probes.push(mirror.probe());
+        probes.push((mirror.probe(), mirror.rounds()));
         let shutdown = shutdown.clone();
         flows.spawn(async move { (id, mirror.run(shutdown).await) });
     }
+    // Not among the flows: when all of those have ended, so has the process. A file may ask for
+    // nothing but heartbeats, though.
+    let mut heartbeats = Vec::new();
+    for pair in &settings.heartbeats {
+        let Some(target) = clusters.get(&pair.pair.target) else {
+            return Err(Failure::running(format!("{} names an unknown cluster", pair.pair)));
+        };
+        let beating = Heartbeats::new(wiring::heartbeats(pair), target);
+        heartbeats.push((beating.pair().clone(), beating.rounds()));
+        // Until the flows begin to drain: what comes later would say that they are alive.
+        tracker.spawn(beating.run(shutdown.clone()));
+    }
     tracker.spawn(meter::draw(statuses));
     if let Some(listener) = page {
-        let sights = Sights { probes, budget: budget.clone(), clock };
+        let sights = Sights { flows: probes, heartbeats, budget: budget.clone(), clock };
         tracker.spawn(sights.serve(listener, end.clone()));
+    }
+    if flows.is_empty() {
+        shutdown.cancelled().await;
     }
     let mut exit = Exit::Done;
     while let Some(ended) = flows.join_next().await {

@@ -9,9 +9,12 @@ use crate::config;
 use crate::flow::{
     ExistingRecords, FlowSettings, GapPolicy, Recreate, Reset, SyncSettings, Truncation,
 };
-use crate::mirror::{GroupRules, InternalTopic, MirrorSettings, TopicRules};
+use crate::mirror::{
+    AclSync, ConfigSync, GroupRules, HeartbeatSettings, InternalTopic, MirrorSettings, TopicRules,
+};
 use crate::mm2;
 use crate::model::{Side, TopicName};
+use crate::policy::ConfigRules;
 
 /// Shards of a flow, at most; `tasks.max` lowers it.
 ///
@@ -52,6 +55,7 @@ pub(super) fn flow(
     let source = &settings.id.source;
     let positions =
         TopicName::new(format!("mm2-heliograph-positions.{}.internal", source.as_str()));
+    let owned = TopicName::new(format!("mm2-heliograph-owned.{}.internal", source.as_str()));
     let half = available_parallelism().map_or(1, |cores| cores.get().div_ceil(2)).min(SHARDS_MAX);
     let tasks_max = settings.tasks_max.map_or(usize::MAX, |max| max as usize);
     let memory = usize::try_from(process.memory_bytes).unwrap_or(usize::MAX);
@@ -125,8 +129,11 @@ pub(super) fn flow(
         },
         rules: TopicRules {
             topics: settings.flow_topics(),
-            configs: settings.configs.clone(),
-            source_defaults: settings.use_defaults_from == config::DefaultsFrom::Source,
+            configs: ConfigRules {
+                filter: settings.configs.clone(),
+                source_defaults: settings.use_defaults_from == config::DefaultsFrom::Source,
+                mode: settings.sync_configs_mode,
+            },
             replication_factor: settings.replication_factor.unwrap_or(-1),
         },
         internal: vec![
@@ -152,6 +159,20 @@ pub(super) fn flow(
             syncs_topic,
         },
         refresh: settings.refresh_topics_interval,
+        configs: settings.sync_configs_interval.map(|interval| ConfigSync {
+            interval,
+            owned: one(&owned, storage.replication_factor),
+        }),
+        acls: settings.sync_acls_interval.map(|interval| AclSync { interval }),
         drain_patience: DRAIN_PATIENCE,
+    }
+}
+
+/// A pair's heartbeats for the mirror floor.
+pub(super) fn heartbeats(settings: &config::HeartbeatSettings) -> HeartbeatSettings {
+    HeartbeatSettings {
+        pair: settings.pair.clone(),
+        interval: settings.interval,
+        replication_factor: settings.replication_factor.unwrap_or(-1),
     }
 }

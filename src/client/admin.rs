@@ -7,17 +7,21 @@ use std::time::Duration;
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
+use kafka_protocol::messages::incremental_alter_configs_request::{
+    AlterConfigsResource, AlterableConfig,
+};
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::{
     BrokerId, CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest,
-    DescribeProducersRequest, InitProducerIdRequest, ListOffsetsRequest, ListOffsetsResponse,
-    TopicName as WireName, describe_producers_request,
+    DescribeProducersRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest,
+    ListOffsetsRequest, ListOffsetsResponse, TopicName as WireName, describe_producers_request,
 };
 use kafka_protocol::protocol::StrBytes;
 
 use super::cluster::{Cluster, RequestCause, RequestError, Route};
 use crate::model::{
-    LeaderEpoch, NodeId, Offset, ProducerIdentity, Timestamp, TopicName, TopicPartition,
+    ConfigChange, ConfigEntry, ConfigSource, LeaderEpoch, NodeId, Offset, ProducerIdentity,
+    Timestamp, TopicName, TopicPartition,
 };
 use crate::wire::{Api, ErrorCode};
 
@@ -32,6 +36,10 @@ const NODE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Resource type of a topic in config requests.
 const TOPIC_RESOURCE: i8 = 2;
+
+/// Operations of `IncrementalAlterConfigs` (`AlterConfigOp.OpType`).
+const SET: i8 = 0;
+const DELETE: i8 = 1;
 
 /// A broker's refusal of one topic.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,38 +72,6 @@ pub struct CreateTopic {
     pub replication_factor: i16,
     /// Its configs; what is not named keeps the broker's default.
     pub configs: BTreeMap<String, String>,
-}
-
-/// Where a config's value comes from (`DescribeConfigsResponse.ConfigSource`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConfigSource {
-    /// Set on the topic.
-    Topic,
-    /// Set on one broker at run time.
-    DynamicBroker,
-    /// Set for all brokers at run time.
-    DynamicDefaultBroker,
-    /// In the broker's properties file.
-    StaticBroker,
-    /// Kafka's default.
-    Default,
-    /// Something newer.
-    Other(i8),
-}
-
-/// One config of a topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigEntry {
-    /// Its name.
-    pub name: String,
-    /// Its value; absent for sensitive ones.
-    pub value: Option<String>,
-    /// Where the value comes from.
-    pub source: ConfigSource,
-    /// It cannot be set.
-    pub read_only: bool,
-    /// It is never shown.
-    pub sensitive: bool,
 }
 
 /// An answer of `ListOffsets` for one partition.
@@ -284,6 +260,43 @@ impl Cluster {
         Ok(configs)
     }
 
+    /// Changes configs of topics; what is not named stays. All changes of one topic are made, or
+    /// none of them.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError`] if the request as a whole got no answer; [`RequestCause::NoVersion`] from
+    /// brokers before 2.3.
+    pub async fn alter_topic_configs(
+        &self,
+        changes: &BTreeMap<TopicName, Vec<ConfigChange>>,
+    ) -> Result<BTreeMap<TopicName, Result<(), TopicError>>, RequestError> {
+        let change = |change: &ConfigChange| {
+            AlterableConfig::default()
+                .with_name(StrBytes::from_string(change.name.clone()))
+                .with_config_operation(if change.value.is_some() { SET } else { DELETE })
+                .with_value(change.value.clone().map(StrBytes::from_string))
+        };
+        let one = |(topic, changes): (&TopicName, &Vec<ConfigChange>)| {
+            AlterConfigsResource::default()
+                .with_resource_type(TOPIC_RESOURCE)
+                .with_resource_name(StrBytes::from_string(topic.as_str().to_owned()))
+                .with_configs(changes.iter().map(change).collect())
+        };
+        let request = IncrementalAlterConfigsRequest::default()
+            .with_resources(changes.iter().map(one).collect());
+        let answer = self.request(Route::Controller, &request).await?;
+        Ok(answer
+            .responses
+            .iter()
+            .map(|topic| {
+                let message = topic.error_message.as_ref().map(|text| text.as_str().to_owned());
+                let name = TopicName::new(topic.resource_name.as_str());
+                (name, outcome(topic.error_code, message))
+            })
+            .collect())
+    }
+
     /// Offsets of partitions by timestamp ([`LATEST`], [`EARLIEST`] or milliseconds), each asked
     /// of its leader.
     ///
@@ -400,7 +413,7 @@ fn listed(
     })
 }
 
-fn outcome(code: i16, message: Option<String>) -> Result<(), TopicError> {
+pub(super) fn outcome(code: i16, message: Option<String>) -> Result<(), TopicError> {
     let code = ErrorCode(code);
     if code.is_error() { Err(TopicError { code, message }) } else { Ok(()) }
 }

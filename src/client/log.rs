@@ -350,6 +350,8 @@ impl Cluster {
 
     /// Appends records to a small topic and waits until all replicas have them.
     ///
+    /// The records get the time of writing.
+    ///
     /// Tried again through leader changes; a record may then stand there twice, which a
     /// compacted topic does not mind.
     ///
@@ -361,13 +363,29 @@ impl Cluster {
         topic: &TopicName,
         records: &[NewRecord],
     ) -> Result<Appended, LogError> {
+        self.append_at(topic, self.clock().wall(), records).await
+    }
+
+    /// [`Cluster::append`] with a time for the records.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cluster::append`].
+    pub async fn append_at(
+        &self,
+        topic: &TopicName,
+        time: Timestamp,
+        records: &[NewRecord],
+    ) -> Result<Appended, LogError> {
         let late = || LogError::Late { what: format!("writing to {topic} on {}", self.alias()) };
-        tokio::time::timeout(PATIENCE, self.append_all(topic, records)).await.map_err(|_| late())?
+        let appending = self.append_all(topic, time, records);
+        tokio::time::timeout(PATIENCE, appending).await.map_err(|_| late())?
     }
 
     async fn append_all(
         &self,
         topic: &TopicName,
+        time: Timestamp,
         records: &[NewRecord],
     ) -> Result<Appended, LogError> {
         let mut batches: Vec<(PartitionIndex, BatchBuilder, usize)> = Vec::new();
@@ -383,7 +401,7 @@ impl Cluster {
                     batches.last_mut().expect("just pushed")
                 }
             };
-            batch.1.push(self.clock().wall(), Some(&record.key), record.value.as_deref());
+            batch.1.push(time, Some(&record.key), record.value.as_deref());
             batch.2 += bytes;
         }
         let mut appended = Appended::default();

@@ -4,6 +4,7 @@
 //! and opens further connections (lanes) for whoever must not wait behind others: a long poll
 //! delays nothing but its own lane.
 
+mod acls;
 mod admin;
 mod clock;
 mod cluster;
@@ -18,8 +19,8 @@ mod metadata;
 mod retry;
 
 pub use admin::{
-    ConfigEntry, ConfigSource, CreateTopic, EARLIEST, EndOffsets, LATEST, ListedOffset,
-    OpenTransaction, PartitionError, TopicError,
+    CreateTopic, EARLIEST, EndOffsets, LATEST, ListedOffset, OpenTransaction, PartitionError,
+    TopicError,
 };
 pub use clock::Clock;
 pub use cluster::{Cluster, ClusterSettings, RequestCause, RequestError, Route};

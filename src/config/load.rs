@@ -12,12 +12,12 @@ use super::properties::Document;
 use super::read::Reader;
 use super::settings::{
     Backoff, ClusterSettings, DefaultsFrom, ExistingRecordsPolicy, FlowSettings, GapPolicy,
-    Isolation, MirrorSettings, OffsetReset, OffsetStorage, OversizePolicy, ProcessSettings,
-    RecreatePolicy, Security, TruncationPolicy, VerifyCrc,
+    HeartbeatSettings, Isolation, MirrorSettings, OffsetReset, OffsetStorage, OversizePolicy,
+    ProcessSettings, RecreatePolicy, Security, TruncationPolicy, VerifyCrc,
 };
 use crate::mm2;
 use crate::model::{ClusterAlias, FlowId, Side, TopicName};
-use crate::policy::{ConfigFilter, PolicyKind, ReplicationPolicy, TopicFilter};
+use crate::policy::{ConfigFilter, ConfigMode, PolicyKind, ReplicationPolicy, TopicFilter};
 
 /// MM2's package of policies and filters.
 const MIRROR_PACKAGE: &str = "org.apache.kafka.connect.mirror.";
@@ -27,6 +27,10 @@ const MEMORY_BYTES: u64 = 16_777_216;
 
 /// How often new topics are looked for. MM2 takes 600 s; looking costs one request here.
 const REFRESH_TOPICS_S: u64 = 5;
+
+/// How often topic configs and ACLs are compared. MM2 takes 600 s and sends everything each
+/// time; here only differences are sent.
+const SYNC_S: u64 = 60;
 
 /// Reads the bytes of a properties file.
 ///
@@ -71,7 +75,8 @@ impl Loader<'_, '_> {
         let pairs = self.pairs(&aliases, only_targets);
         let enabled: Vec<FlowId> =
             pairs.iter().filter(|(_, enabled)| *enabled).map(|(id, _)| id.clone()).collect();
-        if enabled.is_empty() && !aliases.is_empty() {
+        let heartbeats = self.heartbeats(&aliases, only_targets);
+        if enabled.is_empty() && heartbeats.is_empty() && !aliases.is_empty() {
             self.no_flow(&aliases, only_targets);
         }
         let flows: Vec<FlowSettings> =
@@ -79,6 +84,7 @@ impl Loader<'_, '_> {
         let mut clusters = BTreeMap::new();
         for alias in &aliases {
             let touched = enabled.iter().any(|flow| flow.source == *alias || flow.target == *alias);
+            let touched = touched || heartbeats.iter().any(|one| one.pair.target == *alias);
             if touched && let Some(cluster) = self.cluster(alias) {
                 clusters.insert(alias.clone(), cluster);
             }
@@ -87,7 +93,7 @@ impl Loader<'_, '_> {
         self.loops(&flows);
         let names = Names { aliases: &aliases, enabled: &enabled };
         lint::check(&mut self.reader, self.layers, &names);
-        MirrorSettings { process, clusters, flows, warnings: Vec::new() }
+        MirrorSettings { process, clusters, flows, heartbeats, warnings: Vec::new() }
     }
 
     fn process(&mut self) -> ProcessSettings {
@@ -150,6 +156,50 @@ impl Loader<'_, '_> {
             }
         }
         pairs
+    }
+
+    /// The pairs that heartbeats are written for: the enabled flows of the whole file and their
+    /// ways back, as far as their targets were asked for.
+    ///
+    /// MM2 takes every pair. The way back is what upstream clusters are discovered by; pairs that
+    /// no flow connects would only cost connections.
+    fn heartbeats(&mut self, aliases: &[ClusterAlias], only: &[String]) -> Vec<HeartbeatSettings> {
+        let mut heartbeats = Vec::new();
+        for source in aliases {
+            for target in aliases.iter().filter(|target| *target != source) {
+                if !only.is_empty() && !only.iter().any(|name| target.as_str() == name) {
+                    continue;
+                }
+                let pair = FlowId { source: source.clone(), target: target.clone() };
+                let back = FlowId { source: target.clone(), target: source.clone() };
+                if !self.is_enabled(&pair) && !self.is_enabled(&back) {
+                    continue;
+                }
+                let connector = self.layers.connector(&pair);
+                let reader = &mut self.reader;
+                if !reader.boolean(connector.get("emit.heartbeats.enabled"), true) {
+                    continue;
+                }
+                let interval = connector.get("emit.heartbeats.interval.seconds");
+                let seconds = reader.number(interval, (0_u64, u32::MAX.into()), "s");
+                if seconds == Some(0)
+                    && let Some(value) = interval
+                {
+                    let message = "heartbeats without a pause would flood their topic";
+                    let hint = "one is written each second".to_owned();
+                    reader.warn(value.chosen, Part::Value, message, Some(hint));
+                }
+                heartbeats.push(HeartbeatSettings {
+                    pair,
+                    interval: Duration::from_secs(seconds.unwrap_or(1).max(1)),
+                    replication_factor: broker_default(
+                        reader,
+                        connector.get("heartbeats.topic.replication.factor"),
+                    ),
+                });
+            }
+        }
+        heartbeats
     }
 
     /// MM2 starts a flow for its own `enabled` or for heartbeats, and then its connector also
@@ -315,8 +365,17 @@ impl Loader<'_, '_> {
         let refresh = reader.boolean(get("refresh.topics.enabled"), true);
         let interval =
             reader.number(get("refresh.topics.interval.seconds"), (1_u64, u32::MAX.into()), "s");
+        let configs = sync_interval(reader, &connector, "configs");
+        let acls = sync_interval(reader, &connector, "acls");
         FlowSettings {
             enabled,
+            sync_configs_interval: configs,
+            sync_configs_mode: reader.word(
+                get("sync.topic.configs.mode"),
+                &[("owned", ConfigMode::Owned), ("mm2", ConfigMode::Mm2)],
+                ConfigMode::Owned,
+            ),
+            sync_acls_interval: acls,
             topics: TopicFilter {
                 include: reader.names(get("topics"), default("topics")),
                 exclude: reader.names(exclude, default("topics.exclude")),
@@ -328,7 +387,6 @@ impl Loader<'_, '_> {
             heartbeats_replication: reader.boolean(get("heartbeats.replication.enabled"), true),
             offset_syncs: groups::offset_syncs(reader, &connector),
             groups: groups::groups(reader, &connector),
-            emit_heartbeats: reader.boolean(get("emit.heartbeats.enabled"), true),
             replication_factor: broker_default(reader, get("replication.factor")),
             refresh_topics_interval: refresh
                 .then(|| Duration::from_secs(interval.unwrap_or(REFRESH_TOPICS_S))),
@@ -475,6 +533,14 @@ pub(super) fn broker_default(reader: &mut Reader<'_>, value: Option<&Layered<'_>
         reader.error(value.chosen, Part::Value, "neither -1 nor at least 1", None);
     }
     (number > 0).then_some(number)
+}
+
+/// How often topic configs or ACLs are compared; `None` for not at all.
+fn sync_interval(reader: &mut Reader<'_>, connector: &Map<'_>, what: &str) -> Option<Duration> {
+    let enabled = connector.get(&format!("sync.topic.{what}.enabled"));
+    let interval = connector.get(&format!("sync.topic.{what}.interval.seconds"));
+    let seconds = reader.number(interval, (1_u64, u32::MAX.into()), "s").unwrap_or(SYNC_S);
+    reader.boolean(enabled, true).then(|| Duration::from_secs(seconds))
 }
 
 fn fetch_bytes(reader: &mut Reader<'_>, value: Option<&Layered<'_>>) -> Option<u32> {

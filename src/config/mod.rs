@@ -22,7 +22,7 @@ pub use load::load;
 pub use problems::{Problem, Problems, render_warnings};
 pub use settings::{
     Backoff, ClusterSettings, DefaultsFrom, ExistingRecordsPolicy, FlowSettings, GapPolicy,
-    GroupSettings, Isolation, MirrorSettings, OffsetReset, OffsetStorage, OffsetSyncs,
-    OversizePolicy, ProcessSettings, RecreatePolicy, Security, SyncsLocation, TruncationPolicy,
-    VerifyCrc,
+    GroupSettings, HeartbeatSettings, Isolation, MirrorSettings, OffsetReset, OffsetStorage,
+    OffsetSyncs, OversizePolicy, ProcessSettings, RecreatePolicy, Security, SyncsLocation,
+    TruncationPolicy, VerifyCrc,
 };

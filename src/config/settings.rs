@@ -7,17 +7,22 @@ use std::time::Duration;
 
 use super::problems::Problem;
 use crate::model::{ClusterAlias, FlowId, TopicName};
-use crate::policy::{ConfigFilter, FlowTopics, GroupFilter, ReplicationPolicy, TopicFilter};
+use crate::policy::{
+    ConfigFilter, ConfigMode, FlowTopics, GroupFilter, ReplicationPolicy, TopicFilter,
+};
 
 /// All of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MirrorSettings {
     /// What holds for the whole process.
     pub process: ProcessSettings,
-    /// How to reach each cluster that an enabled flow touches.
+    /// How to reach each cluster that an enabled flow or a heartbeat touches.
     pub clusters: BTreeMap<ClusterAlias, ClusterSettings>,
-    /// The flows that the file speaks of, into the targets asked for; at least one is enabled.
+    /// The flows that the file speaks of, into the targets asked for.
     pub flows: Vec<FlowSettings>,
+    /// The heartbeats to write, into the targets asked for: for every enabled flow of the file
+    /// and its way back. A file may ask for nothing else.
+    pub heartbeats: Vec<HeartbeatSettings>,
     /// What may stay in the file, but may not be what was meant.
     pub warnings: Vec<Problem>,
 }
@@ -104,12 +109,16 @@ pub struct FlowSettings {
     pub offset_syncs: OffsetSyncs,
     /// Checkpoints and group offsets.
     pub groups: GroupSettings,
-    /// Whether heartbeats are written on the target.
-    pub emit_heartbeats: bool,
     /// Replication factor of new replicas; `None` for the target's default.
     pub replication_factor: Option<i16>,
     /// How often new topics are looked for; `None` for only at the start.
     pub refresh_topics_interval: Option<Duration>,
+    /// How often topic configs are kept in step; `None` for not at all.
+    pub sync_configs_interval: Option<Duration>,
+    /// What that may take away from a target topic.
+    pub sync_configs_mode: ConfigMode,
+    /// How often ACLs are kept in step; `None` for not at all.
+    pub sync_acls_interval: Option<Duration>,
     /// How many tasks may share the flow; `None` for no bound.
     pub tasks_max: Option<u32>,
     /// Whether data of aborted transactions is left out.
@@ -194,6 +203,17 @@ pub struct GroupSettings {
     /// How often offsets of idle groups are written on the target; `None` for never.
     pub offsets: Option<Duration>,
     /// Replication factor of the checkpoints topic; `None` for the target's default.
+    pub replication_factor: Option<i16>,
+}
+
+/// The heartbeats of one pair of clusters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeartbeatSettings {
+    /// Whose life they are a sign of.
+    pub pair: FlowId,
+    /// How often one is written.
+    pub interval: Duration,
+    /// Replication factor of their topic; `None` for the target's default.
     pub replication_factor: Option<i16>,
 }
 

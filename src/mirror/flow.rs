@@ -7,11 +7,14 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::acls::{AclSync, AclsRound};
 use super::checkpoints::{GroupRounds, GroupRules};
+use super::configs::{ConfigSync, ConfigsRound, Made};
 use super::internal_topics::{InternalTopic, ensure};
 use super::offset_syncs::SyncWriter;
+use super::rounds::{Notes, Pace, Round, RoundBoard, Rounds, Trouble};
 use super::topics::{TopicRules, TopicsRound};
-use crate::client::{Backoff, Cluster, FrameBudget, RequestError};
+use crate::client::{Backoff, Cluster, FrameBudget};
 use crate::flow::{FlowSettings, FlowStatus, Offsets, Pair, Probe, Supervisor, Workers};
 use crate::model::{FlowId, Side};
 
@@ -21,6 +24,11 @@ const GREETING: Duration = Duration::from_secs(2);
 
 /// How long each cluster may take to answer once more when the flow ends.
 const FAREWELL: Duration = Duration::from_secs(5);
+
+/// How long one round may take. Each of its requests has a time-out of its own (30 s unless the
+/// file says otherwise); this bounds what they come to together, in a cluster that answers each
+/// of them late. What a round did before is not lost: the next one finds it done.
+const ROUND_DEADLINE: Duration = Duration::from_secs(300);
 
 /// Everything that one flow needs.
 #[derive(Clone, Debug)]
@@ -37,6 +45,10 @@ pub struct MirrorSettings {
     pub groups: GroupRules,
     /// How often topics are looked at; `None` for only at the start.
     pub refresh: Option<Duration>,
+    /// How topic configs are kept in step, if at all.
+    pub configs: Option<ConfigSync>,
+    /// How ACLs are kept in step, if at all.
+    pub acls: Option<AclSync>,
     /// How long draining may take.
     pub drain_patience: Duration,
 }
@@ -66,6 +78,7 @@ pub struct MirrorFlow {
     offsets: watch::Sender<Option<Offsets>>,
     /// Those of the flow the other way, if there is one.
     reverse: Option<watch::Receiver<Option<Offsets>>>,
+    board: RoundBoard,
 }
 
 impl MirrorFlow {
@@ -89,7 +102,14 @@ impl MirrorFlow {
             status: watch::Sender::new(FlowStatus::default()),
             offsets: watch::Sender::new(None),
             reverse: None,
+            board: RoundBoard::default(),
         }
+    }
+
+    /// What its rounds say about themselves.
+    #[must_use]
+    pub fn rounds(&self) -> RoundBoard {
+        self.board.clone()
     }
 
     /// The flow's state, renewed every second once it copies.
@@ -137,7 +157,7 @@ impl MirrorFlow {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => {}
-                () = self.rounds(&plan) => {}
+                () = self.run_rounds(&plan) => {}
             }
         };
         let (end, ()) = tokio::join!(self.copy(plans, &shutdown), rounds);
@@ -289,35 +309,74 @@ impl MirrorFlow {
         }
     }
 
-    /// Looks at topics now, and then at every interval.
-    async fn rounds(&self, plan: &watch::Sender<Arc<Vec<Pair>>>) {
-        let clock = self.source.clock();
-        let mut round = TopicsRound::new(self.settings.rules.clone(), &self.source, &self.target);
-        let mut backoff = Backoff::new(6);
-        let mut failing: Option<RequestError> = None;
-        loop {
-            let begun = clock.now();
-            match round.run().await {
-                Ok(pairs) => {
-                    if failing.take().is_some() {
-                        tracing::info!(flow = %self.id(), "topics are looked at again");
-                    }
-                    backoff.succeed();
-                    if **plan.borrow() != pairs {
-                        plan.send_replace(Arc::new(pairs));
-                    }
-                    let Some(interval) = self.settings.refresh else { return };
-                    clock.sleep_until(begun.after(interval)).await;
-                }
-                Err(error) => {
-                    if failing.is_none() {
-                        tracing::warn!(flow = %self.id(), %error,
-                            "topics cannot be looked at; trying again");
-                    }
-                    failing = Some(error);
-                    tokio::time::sleep(backoff.fail()).await;
-                }
+    /// The control plane: each kind of round at its own pace.
+    async fn run_rounds(&self, plan: &watch::Sender<Arc<Vec<Pair>>>) {
+        // The other kinds look at what the topics round has learnt and made.
+        let (looked, mut seen) = watch::channel(false);
+        let made = Made::default();
+        let others = async {
+            // An error: the topics round ended before it went well once.
+            if seen.wait_for(|looked| *looked).await.is_ok() {
+                tokio::join!(self.configs(&made), self.acls());
             }
+        };
+        tokio::join!(self.topics(plan, &made, &looked), others);
+    }
+
+    fn pace(kind: &'static str, interval: Option<Duration>) -> Pace {
+        Pace { kind, interval, deadline: ROUND_DEADLINE, rests_first: false }
+    }
+
+    /// Looks at topics now, and then at every interval.
+    async fn topics(
+        &self,
+        plan: &watch::Sender<Arc<Vec<Pair>>>,
+        made: &Made,
+        looked: &watch::Sender<bool>,
+    ) {
+        let ends = (&self.source, &self.target);
+        let round = TopicsRound::new(self.settings.rules.clone(), ends, made);
+        let mut looking = Looking { round, plan, looked };
+        let pace = Self::pace("topics", self.settings.refresh);
+        Rounds::new(self.id(), pace, self.source.clock(), &self.board)
+            .run(None, &mut looking)
+            .await;
+    }
+
+    async fn configs(&self, made: &Made) {
+        let Some(sync) = &self.settings.configs else { return };
+        let ends = (&self.source, &self.target);
+        let mut round = ConfigsRound::new(self.settings.rules.clone(), sync.clone(), ends, made);
+        let pace = Self::pace("configs", Some(sync.interval));
+        Rounds::new(self.id(), pace, self.source.clock(), &self.board)
+            .run(Some(made.wake()), &mut round)
+            .await;
+    }
+
+    async fn acls(&self) {
+        let Some(sync) = &self.settings.acls else { return };
+        let topics = self.settings.rules.topics.clone();
+        let mut round = AclsRound::new(topics, &self.source, &self.target);
+        let pace = Self::pace("acls", Some(sync.interval));
+        Rounds::new(self.id(), pace, self.source.clock(), &self.board).run(None, &mut round).await;
+    }
+}
+
+/// The topics round, and who waits for what it finds.
+struct Looking<'a> {
+    round: TopicsRound,
+    plan: &'a watch::Sender<Arc<Vec<Pair>>>,
+    /// It went well once.
+    looked: &'a watch::Sender<bool>,
+}
+
+impl Round for Looking<'_> {
+    async fn run(&mut self) -> Result<Notes, Trouble> {
+        let (pairs, notes) = self.round.run().await?;
+        if **self.plan.borrow() != pairs {
+            self.plan.send_replace(Arc::new(pairs));
         }
+        self.looked.send_replace(true);
+        Ok(notes)
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::rights::is_denied;
 use crate::client::{Backoff, Cluster, CreateTopic, RequestError};
 use crate::model::{FlowId, TopicName};
 
@@ -27,6 +28,8 @@ pub(super) struct Ensured {
     pub(super) made: BTreeSet<TopicName>,
     /// Not to be had, in words.
     pub(super) refused: Vec<String>,
+    /// One of them because a right is missing.
+    pub(super) denied: bool,
 }
 
 /// Makes the topics that are missing. A topic that exists is taken as it is, as MM2 does.
@@ -64,7 +67,10 @@ pub(super) async fn ensure(
                 ensured.made.insert(name);
             }
             Err(error) if error.code.0 == 36 => {}
-            Err(error) => ensured.refused.push(format!("{name} cannot be created: {error}")),
+            Err(error) => {
+                ensured.denied |= is_denied(error.code);
+                ensured.refused.push(format!("{name} cannot be created: {error}"));
+            }
         }
     }
     settle(target, &names).await?;

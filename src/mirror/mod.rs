@@ -3,13 +3,24 @@
 //! A round observes both clusters, asks policy what should be, and carries out the difference.
 //! It never overlaps itself, and what it could not do it tries again in the next one.
 
+mod acls;
 mod checkpoints;
+mod complaints;
+mod configs;
 mod flow;
+mod heartbeats;
 mod internal_topics;
 mod offset_syncs;
+mod owned;
+mod rights;
+mod rounds;
 mod topics;
 
+pub use acls::AclSync;
 pub use checkpoints::GroupRules;
+pub use configs::ConfigSync;
 pub use flow::{FlowEnd, MirrorFlow, MirrorSettings};
+pub use heartbeats::{HeartbeatSettings, Heartbeats};
 pub use internal_topics::InternalTopic;
+pub use rounds::{Lines, Notes, Outcome, Pace, Round, RoundBoard, RoundReport, Rounds, Trouble};
 pub use topics::TopicRules;

@@ -3,28 +3,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::configs::Made;
 use super::internal_topics::settle;
-use crate::client::{
-    Cluster, ConfigEntry, ConfigSource, CreateTopic, MetadataView, RequestError, TopicView,
-};
+use super::rights::{On, grant, is_denied};
+use super::rounds::Notes;
+use crate::client::{Cluster, CreateTopic, MetadataView, RequestError, TopicError, TopicView};
 use crate::flow::Pair;
-use crate::model::{FlowId, TopicName, TopicPartition};
-use crate::policy::{ConfigFilter, FlowTopics, Selection};
+use crate::model::{ConfigEntry, FlowId, TopicName, TopicPartition};
+use crate::policy::{ConfigRules, FlowTopics, Selection};
 
 /// Topics whose configs are asked for, or that are made, in one request.
 ///
 /// An answer holds about forty configs of each, so this keeps it near a megabyte.
-const TOPICS_PER_REQUEST: usize = 200;
+pub(super) const TOPICS_PER_REQUEST: usize = 200;
 
 /// What a flow mirrors, and how replicas are made.
 #[derive(Clone, Debug)]
 pub struct TopicRules {
     /// Which topics, and their names on the target.
     pub topics: FlowTopics,
-    /// Which topic configs are copied at creation.
-    pub configs: ConfigFilter,
-    /// Configs that have the source's default become explicit (`use.defaults.from=source`).
-    pub source_defaults: bool,
+    /// Which topic configs are copied, and how.
+    pub configs: ConfigRules,
     /// Replicas of new topics; -1 for the target's default.
     pub replication_factor: i16,
 }
@@ -40,20 +39,30 @@ pub(super) struct TopicsRound {
     /// What was complained about, so that it is said once.
     complaints: BTreeMap<TopicName, String>,
     found: BTreeSet<TopicName>,
+    /// Whom to tell what replicas were made with.
+    made: Made,
+    /// Topics that were copied until they were deleted on the source.
+    gone: BTreeSet<TopicName>,
 }
 
 /// A source topic and the target topic it is copied to.
 type Wanted = BTreeMap<TopicName, (TopicName, Arc<TopicView>)>;
 
 impl TopicsRound {
-    pub(super) fn new(rules: TopicRules, source: &Cluster, target: &Cluster) -> Self {
+    pub(super) fn new(
+        rules: TopicRules,
+        (source, target): (&Cluster, &Cluster),
+        made: &Made,
+    ) -> Self {
         Self {
+            made: made.clone(),
             rules,
             source: source.clone(),
             target: target.clone(),
             known_configs: None,
             complaints: BTreeMap::new(),
             found: BTreeSet::new(),
+            gone: BTreeSet::new(),
         }
     }
 
@@ -62,13 +71,22 @@ impl TopicsRound {
     /// # Errors
     ///
     /// [`RequestError`] if a cluster does not answer; nothing was decided then.
-    pub(super) async fn run(&mut self) -> Result<Vec<Pair>, RequestError> {
+    pub(super) async fn run(&mut self) -> Result<(Vec<Pair>, Notes), RequestError> {
         self.source.refresh(None).await?;
         self.target.refresh(None).await?;
         let wanted = self.wanted(&self.source.view());
         self.make_missing(&wanted).await?;
         self.grow(&wanted).await?;
-        Ok(self.pairs(&wanted))
+        Ok((self.pairs(&wanted), self.notes()))
+    }
+
+    /// What was complained about and still holds, and what is gone from the source.
+    fn notes(&self) -> Notes {
+        let mut notes = Notes::default();
+        notes.undone.extend(self.complaints.iter().map(|(topic, what)| format!("{topic}: {what}")));
+        let gone = |topic| format!("{topic}: gone from the source; its copy stays");
+        notes.left.extend(self.gone.iter().map(gone));
+        notes
     }
 
     fn flow(&self) -> FlowId {
@@ -81,6 +99,17 @@ impl TopicsRound {
             tracing::warn!(flow = %self.flow(), %topic, "{what}");
             self.complaints.insert(topic.clone(), what);
         }
+    }
+
+    /// The command that grants what a refusal by the target says is missing.
+    fn way_out(&self, error: &TopicError, operation: &str, topic: &TopicName) -> String {
+        if !is_denied(error.code) {
+            return String::new();
+        }
+        format!(
+            "; to grant the right: {}",
+            grant(&self.target, operation, On::Topic(topic.as_str()))
+        )
     }
 
     fn wanted(&mut self, view: &MetadataView) -> Wanted {
@@ -110,7 +139,10 @@ impl TopicsRound {
             tracing::warn!(flow = %self.flow(), topic = %name,
                 "topic is gone from the source; its copy stays");
             self.found.remove(&name);
+            self.complaints.remove(&name);
+            self.gone.insert(name);
         }
+        self.gone.retain(|name| !view.topics.contains_key(name));
         wanted
     }
 
@@ -140,7 +172,8 @@ impl TopicsRound {
                         &source,
                         format!(
                             "topic waits: its configs cannot be read on the source ({error}); \
-                             DESCRIBE_CONFIGS on it is needed"
+                             DESCRIBE_CONFIGS on it is needed: {}",
+                            grant(&self.source, "DescribeConfigs", On::Topic(source.as_str()))
                         ),
                     ),
                 }
@@ -154,6 +187,8 @@ impl TopicsRound {
                     Ok(()) => {
                         tracing::info!(flow = %self.flow(), topic = %name, "topic created");
                         self.complaints.remove(&name);
+                        let with = creations.iter().find(|creation| creation.name == name);
+                        self.made.note(with.map(|with| (name.clone(), with.configs.clone())));
                         made.push(name);
                     }
                     Err(error) if error.code.0 == 36 => made.push(name),
@@ -161,7 +196,8 @@ impl TopicsRound {
                         &name,
                         format!(
                             "topic waits: the target does not create it ({error}); trying again \
-                             at each round"
+                             at each round{}",
+                            self.way_out(&error, "Create", &name)
                         ),
                     ),
                 }
@@ -193,43 +229,18 @@ impl TopicsRound {
         source: &TopicName,
         configs: Vec<ConfigEntry>,
     ) -> BTreeMap<String, String> {
-        let mut copied = BTreeMap::new();
-        let mut unknown = Vec::new();
-        for config in configs {
-            let wanted = match config.source {
-                ConfigSource::Topic
-                | ConfigSource::DynamicBroker
-                | ConfigSource::DynamicDefaultBroker => true,
-                ConfigSource::Default => self.rules.source_defaults,
-                ConfigSource::StaticBroker | ConfigSource::Other(_) => false,
-            };
-            if !wanted || config.read_only || config.sensitive {
-                continue;
-            }
-            match self.rules.configs.accepts(&config.name) {
-                Ok(true) => {}
-                Ok(false) => continue,
-                Err(error) => {
-                    self.complain(source, format!("{} is not copied: {error}", config.name));
-                    continue;
-                }
-            }
-            let known =
-                self.known_configs.as_ref().is_none_or(|known| known.contains(&config.name));
-            match config.value {
-                Some(value) if known => drop(copied.insert(config.name, value)),
-                Some(_) if config.source == ConfigSource::Topic => unknown.push(config.name),
-                Some(_) | None => {}
-            }
+        let new = self.rules.configs.at_creation(configs, self.known_configs.as_ref());
+        for what in new.unclear {
+            self.complain(source, format!("a config is not copied: {what}"));
         }
-        if !unknown.is_empty() {
-            let names = unknown.join(", ");
+        if !new.unknown.is_empty() {
+            let names = new.unknown.join(", ");
             self.complain(
                 source,
                 format!("configs that the target's release does not know are left out: {names}"),
             );
         }
-        copied
+        new.configs
     }
 
     async fn grow(&mut self, wanted: &Wanted) -> Result<(), RequestError> {
@@ -261,7 +272,8 @@ impl TopicsRound {
                     &name,
                     format!(
                         "partitions wait: the target topic has fewer than the source's {count} and \
-                         is not grown ({error})"
+                         is not grown ({error}){}",
+                        self.way_out(&error, "Alter", &name)
                     ),
                 ),
             }

@@ -4,7 +4,9 @@
 //! (*upstream*) and those of the target log (*downstream*). Both are [`Offset`]; names say
 //! which, as in MirrorMaker 2.
 
+mod acl;
 mod cluster;
+mod config;
 mod gap;
 mod ids;
 mod offset;
@@ -13,7 +15,9 @@ mod producer;
 mod secret;
 mod time;
 
+pub use acl::{AclOperation, AclPermission, TopicAcl};
 pub use cluster::{ClusterAlias, FlowId, Leader, Side};
+pub use config::{ConfigChange, ConfigEntry, ConfigSource};
 pub use gap::{Gap, GapReason};
 pub use ids::{NodeId, PartitionIndex, TopicId, TopicName, TopicPartition};
 pub use offset::{LeaderEpoch, Offset, OffsetRange};

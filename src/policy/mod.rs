@@ -3,14 +3,18 @@
 //! Everything here is a function of names and settings; nothing knows a broker, a clock or a
 //! key of the properties file. The rules are MM2's own, its Java regular expressions included.
 
+mod acls;
 mod checkpoints;
+mod configs;
 mod filters;
 mod naming;
 mod pattern;
 mod selection;
 mod sync_store;
 
+pub use acls::{MissingAcls, mirrored_acl, missing_acls};
 pub use checkpoints::{Commit, commit, is_due};
+pub use configs::{ConfigMode, ConfigPlan, ConfigRules, Drift, NewConfigs, Owned};
 pub use filters::{ConfigFilter, GroupFilter, NameList, NameListError, TopicFilter};
 pub use naming::{PolicyKind, ReplicationPolicy};
 pub use pattern::{Engine, Pattern, PatternError, StepLimit};

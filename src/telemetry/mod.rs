@@ -5,4 +5,4 @@ pub mod log;
 pub mod metrics;
 pub mod status;
 
-pub use status::ProcessStatus;
+pub use status::{FlowPicture, ProcessStatus};

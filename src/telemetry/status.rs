@@ -1,12 +1,14 @@
 //! `/status`: one picture of the process, as JSON.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::copy::Path;
 use crate::flow::{PartitionStatus, SeenGap};
+use crate::mirror::{Lines, Outcome, RoundReport};
 use crate::model::FlowId;
 
 /// What the process says about itself besides its flows.
@@ -20,12 +22,28 @@ pub struct ProcessStatus {
     pub frame_bytes_limit: usize,
 }
 
-/// The picture of `flows`, a line for each partition.
+/// One flow at one moment.
+#[derive(Clone, Debug)]
+pub struct FlowPicture {
+    /// Which flow.
+    pub id: FlowId,
+    /// Each partition.
+    pub partitions: Vec<PartitionStatus>,
+    /// Each kind of round.
+    pub rounds: BTreeMap<&'static str, RoundReport>,
+}
+
+/// The picture of `flows`, a line for each partition, and of the pairs that heartbeats are
+/// written for.
 ///
 /// Lines are written one by one: as one tree, thousands of partitions would take more memory than
 /// everything else of the process.
 #[must_use]
-pub fn render(process: ProcessStatus, flows: &[(FlowId, Vec<PartitionStatus>)]) -> String {
+pub fn render(
+    process: ProcessStatus,
+    flows: &[FlowPicture],
+    heartbeats: &[(FlowId, RoundReport)],
+) -> String {
     let memory = json!({
         "frame_bytes": process.frame_bytes,
         "frame_bytes_limit": process.frame_bytes_limit,
@@ -38,18 +56,47 @@ pub fn render(process: ProcessStatus, flows: &[(FlowId, Vec<PartitionStatus>)]) 
         "{{\"version\":{},\"uptime_seconds\":{uptime},\"memory\":{memory},\"flows\":[",
         json!(version)
     );
-    for (i, (flow, partitions)) in flows.iter().enumerate() {
-        let (source, target) = (json!(flow.source.as_str()), json!(flow.target.as_str()));
+    for (i, flow) in flows.iter().enumerate() {
+        let (source, target) = (json!(flow.id.source.as_str()), json!(flow.id.target.as_str()));
         let comma = if i > 0 { "," } else { "" };
-        let _ = write!(out, "{comma}\n{{\"source\":{source},\"target\":{target},\"partitions\":[");
-        for (i, status) in partitions.iter().enumerate() {
+        let rounds: Map<String, Value> =
+            flow.rounds.iter().map(|(kind, report)| ((*kind).to_owned(), round(report))).collect();
+        let rounds = Value::Object(rounds);
+        let _ = write!(out, "{comma}\n{{\"source\":{source},\"target\":{target},");
+        let _ = write!(out, "\"rounds\":{rounds},\"partitions\":[");
+        for (i, status) in flow.partitions.iter().enumerate() {
             let comma = if i > 0 { "," } else { "" };
             let _ = write!(out, "{comma}\n{}", partition(status));
         }
         out.push_str("\n]}");
     }
-    out.push_str("\n]}\n");
+    let pair = |(pair, report): &(FlowId, RoundReport)| {
+        json!({
+            "source": pair.source.as_str(),
+            "target": pair.target.as_str(),
+            "round": round(report),
+        })
+    };
+    let heartbeats = Value::Array(heartbeats.iter().map(pair).collect());
+    let _ = write!(out, "\n],\n\"heartbeats\":{heartbeats}}}\n");
     out
+}
+
+fn round(report: &RoundReport) -> Value {
+    let lines = |lines: &Lines| json!({ "count": lines.count, "first": lines.first });
+    json!({
+        "runs": report.runs,
+        "failures": report.failures,
+        "started_ms": report.started.map(|at| at.0),
+        "took_seconds": report.took.as_secs_f64(),
+        "outcome": report.outcome.word(),
+        "why": match &report.outcome {
+            Outcome::Pending | Outcome::Done => None,
+            Outcome::Troubled(trouble) => Some(trouble.to_string()),
+        },
+        "undone": lines(&report.notes.undone),
+        "left": lines(&report.notes.left),
+    })
 }
 
 fn partition(status: &PartitionStatus) -> Value {
@@ -103,6 +150,7 @@ mod tests {
     use super::*;
     use crate::copy::Counts;
     use crate::flow::{PartitionState, Waiting};
+    use crate::mirror::Trouble;
     use crate::model::{
         ClusterAlias, Gap, GapReason, Offset, OffsetRange, Timestamp, TopicPartition,
     };
@@ -136,8 +184,23 @@ mod tests {
             frame_bytes: 1,
             frame_bytes_limit: 2,
         };
-        let flows = [(flow("a"), vec![status(0), status(1)]), (flow("c"), Vec::new())];
-        let picture: Value = serde_json::from_str(&render(process, &flows)).unwrap();
+        let denied = Trouble::Denied { what: "no \"right\"".into(), grant: "kafka-acls".into() };
+        let report = RoundReport { outcome: Outcome::Troubled(denied), ..RoundReport::default() };
+        let picture_of = |source, partitions| FlowPicture {
+            id: flow(source),
+            partitions,
+            rounds: [("acls", report.clone())].into(),
+        };
+        let flows = [picture_of("a", vec![status(0), status(1)]), picture_of("c", Vec::new())];
+        let heartbeats = [(flow("a"), RoundReport::default())];
+        let text = render(process, &flows, &heartbeats);
+        let picture: Value = serde_json::from_str(&text).unwrap();
+
+        let acls = &picture["flows"][1]["rounds"]["acls"];
+        assert_eq!(acls["outcome"], json!("denied"));
+        assert_eq!(acls["why"], json!("no \"right\"; to grant the right: kafka-acls"));
+        assert_eq!(acls["undone"], json!({ "count": 0, "first": [] }));
+        assert_eq!(picture["heartbeats"][0]["round"]["outcome"], json!("pending"));
 
         assert_eq!(picture["uptime_seconds"], json!(1.5));
         assert_eq!(picture["flows"][1]["partitions"], json!([]));

@@ -33,6 +33,12 @@ pub enum Api {
     DescribeConfigs,
     /// Adds partitions to topics.
     CreatePartitions,
+    /// Sets and removes topic configs one by one (KIP-339).
+    IncrementalAlterConfigs,
+    /// Reads access rules.
+    DescribeAcls,
+    /// Adds access rules.
+    CreateAcls,
     /// Tells who writes to a partition, and whose transaction is open (KIP-664).
     DescribeProducers,
 }
@@ -103,6 +109,18 @@ const TABLE: &[Row] = &[
         range: (1, 3),
         flexible_from: 2,
     },
+    // Brokers from 2.3 on. The older AlterConfigs sets all configs of a topic at once, and would
+    // take away what was set by hand meanwhile.
+    Row {
+        api: Api::IncrementalAlterConfigs,
+        key: 44,
+        name: "IncrementalAlterConfigs",
+        range: (0, 1),
+        flexible_from: 1,
+    },
+    // 1 tells literal names from prefixes (KIP-290).
+    Row { api: Api::DescribeAcls, key: 29, name: "DescribeAcls", range: (1, 3), flexible_from: 2 },
+    Row { api: Api::CreateAcls, key: 30, name: "CreateAcls", range: (1, 3), flexible_from: 2 },
     Row {
         api: Api::DescribeProducers,
         key: 61,

@@ -2,13 +2,15 @@
 
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::{
-    CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse,
+    CreateAclsRequest, CreateAclsResponse, CreatePartitionsRequest, CreatePartitionsResponse,
+    CreateTopicsRequest, CreateTopicsResponse, DescribeAclsRequest, DescribeAclsResponse,
     DescribeConfigsRequest, DescribeConfigsResponse, DescribeProducersRequest,
     DescribeProducersResponse, FindCoordinatorRequest, FindCoordinatorResponse,
-    InitProducerIdRequest, InitProducerIdResponse, ListGroupsRequest, ListGroupsResponse,
-    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse,
-    OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse,
-    OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
+    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest,
+    InitProducerIdResponse, ListGroupsRequest, ListGroupsResponse, ListOffsetsRequest,
+    ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetCommitRequest,
+    OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
 };
 use kafka_protocol::protocol::{Decodable, Encodable};
 
@@ -34,10 +36,13 @@ macro_rules! calls {
 }
 
 calls! {
+    CreateAclsRequest => CreateAclsResponse: CreateAcls,
     CreatePartitionsRequest => CreatePartitionsResponse: CreatePartitions,
     CreateTopicsRequest => CreateTopicsResponse: CreateTopics,
+    DescribeAclsRequest => DescribeAclsResponse: DescribeAcls,
     DescribeConfigsRequest => DescribeConfigsResponse: DescribeConfigs,
     DescribeProducersRequest => DescribeProducersResponse: DescribeProducers,
+    IncrementalAlterConfigsRequest => IncrementalAlterConfigsResponse: IncrementalAlterConfigs,
     InitProducerIdRequest => InitProducerIdResponse: InitProducerId,
     ListOffsetsRequest => ListOffsetsResponse: ListOffsets,
     FindCoordinatorRequest => FindCoordinatorResponse: FindCoordinator,

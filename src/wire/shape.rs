@@ -125,6 +125,23 @@ const DESCRIBE_CONFIGS: &[Field] = &[
 const CREATE_PARTITIONS: &[Field] =
     &[always(I32), always(Array(&[always(Text), always(I16), always(Text)]))];
 
+const INCREMENTAL_ALTER_CONFIGS: &[Field] =
+    &[always(I32), always(Array(&[always(I16), always(Text), always(I8), always(Text)]))];
+
+const DESCRIBE_ACLS: &[Field] = &[
+    always(I32),
+    always(I16),
+    always(Text),
+    always(Array(&[
+        always(I8),
+        always(Text),
+        since(1, I8),
+        always(Array(&[always(Text), always(Text), always(I8), always(I8)])),
+    ])),
+];
+
+const CREATE_ACLS: &[Field] = &[always(I32), always(Array(&[always(I16), always(Text)]))];
+
 const DESCRIBE_PRODUCERS: &[Field] = &[
     always(I32),
     always(Array(&[
@@ -197,6 +214,9 @@ fn of(api: Api) -> Option<&'static [Field]> {
         Api::OffsetForLeaderEpoch => Some(OFFSET_FOR_LEADER_EPOCH),
         Api::DescribeConfigs => Some(DESCRIBE_CONFIGS),
         Api::CreatePartitions => Some(CREATE_PARTITIONS),
+        Api::IncrementalAlterConfigs => Some(INCREMENTAL_ALTER_CONFIGS),
+        Api::DescribeAcls => Some(DESCRIBE_ACLS),
+        Api::CreateAcls => Some(CREATE_ACLS),
         Api::DescribeProducers => Some(DESCRIBE_PRODUCERS),
         Api::Produce | Api::Fetch | Api::ApiVersions => None,
     }

@@ -149,6 +149,33 @@ pub struct Latencies {
     pub max_us: i64,
 }
 
+/// An access rule, in Kafka's words: `TOPIC`, `LITERAL`, `User:alice`, `READ`, `ALLOW`.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rule {
+    pub resource_type: String,
+    pub name: String,
+    pub pattern: String,
+    pub principal: String,
+    pub host: String,
+    pub operation: String,
+    pub permission: String,
+}
+
+impl Rule {
+    /// `ALLOW` from any host, on a topic's literal name.
+    pub fn allow(topic: &str, principal: &str, operation: &str) -> Self {
+        Self {
+            resource_type: "TOPIC".into(),
+            name: topic.into(),
+            pattern: "LITERAL".into(),
+            principal: principal.into(),
+            host: "*".into(),
+            operation: operation.into(),
+            permission: "ALLOW".into(),
+        }
+    }
+}
+
 /// How members of a group share its partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
@@ -268,6 +295,24 @@ impl Cluster {
 
     pub fn topic_configs(&self, topic: &str) -> Result<BTreeMap<String, TopicConfig>> {
         self.ask("topic_configs", json!({ "topic": topic }))
+    }
+
+    /// Configs that are set on the topic itself, by name.
+    pub fn own_configs(&self, topic: &str) -> Result<BTreeMap<String, String>> {
+        let all = self.topic_configs(topic)?.into_iter();
+        let own = all.filter(|(_, config)| config.source == "DYNAMIC_TOPIC_CONFIG");
+        Ok(own.map(|(name, config)| (name, config.value.unwrap_or_default())).collect())
+    }
+
+    pub fn create_acls(&self, rules: &[Rule]) -> Result<()> {
+        self.ask::<Value>("create_acls", json!({ "rules": rules })).map(drop)
+    }
+
+    /// All access rules, sorted.
+    pub fn acls(&self) -> Result<Vec<Rule>> {
+        let mut rules: Vec<Rule> = self.ask("acls", json!({}))?;
+        rules.sort();
+        Ok(rules)
     }
 
     /// Makes the first replica of each partition its leader.

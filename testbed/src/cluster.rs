@@ -77,6 +77,16 @@ impl ClusterSpec {
         self
     }
 
+    /// Access rules are kept, and hold for everybody who is not `User:ANONYMOUS`: the plain listener may do everything.
+    pub fn with_authorizer(self) -> Self {
+        let class = if self.version.is_kraft() {
+            "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+        } else {
+            "kafka.security.authorizer.AclAuthorizer"
+        };
+        self.set("authorizer.class.name", class).set("super.users", "User:ANONYMOUS")
+    }
+
     /// One more listener, with a port of its own on every node: `listener("TLS", "SSL")`.
     pub fn listener(mut self, name: impl Into<String>, protocol: impl Into<String>) -> Self {
         self.listeners.push((name.into(), protocol.into()));

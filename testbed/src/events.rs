@@ -94,6 +94,17 @@ pub fn get(address: &str, path: &str) -> Result<String> {
     Ok(body.to_owned())
 }
 
+/// What `/status` says about the rounds of a flow, by kind.
+pub fn rounds(address: &str, source: &str, target: &str) -> Result<Value> {
+    let status: Value = serde_json::from_str(&get(address, "/status")?)?;
+    let flows = status["flows"].as_array().into_iter().flatten();
+    flows
+        .filter(|flow| flow["source"] == source && flow["target"] == target)
+        .map(|flow| flow["rounds"].clone())
+        .next()
+        .with_context(|| format!("no flow {source}->{target} in {status}"))
+}
+
 /// `/status`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Status {

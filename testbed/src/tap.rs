@@ -22,18 +22,23 @@ use heliograph::wire::message::{Call, decode, encode, split_header};
 use heliograph::wire::{
     Api, Handshake, HandshakeStep, OutFrame, PartitionBatch, Versions, encode_produce,
 };
+use kafka_protocol::messages::create_acls_request::AclCreation;
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
+use kafka_protocol::messages::incremental_alter_configs_request::{
+    AlterConfigsResource, AlterableConfig,
+};
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::offset_for_leader_epoch_request::{
     OffsetForLeaderPartition, OffsetForLeaderTopic,
 };
 use kafka_protocol::messages::{
-    BrokerId, CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest,
-    DescribeProducersRequest, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest,
-    MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest, TopicName as WireName,
+    BrokerId, CreateAclsRequest, CreatePartitionsRequest, CreateTopicsRequest, DescribeAclsRequest,
+    DescribeConfigsRequest, DescribeProducersRequest, IncrementalAlterConfigsRequest,
+    InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, MetadataRequest,
+    MetadataResponse, OffsetForLeaderEpochRequest, TopicName as WireName,
     describe_producers_request,
 };
 use kafka_protocol::protocol::StrBytes;
@@ -65,7 +70,7 @@ pub fn run(versions: &[Version], out: &Path) -> Result<()> {
     let mut exchanges = Vec::new();
     for version in versions {
         println!("tapping a node of Apache Kafka {version}");
-        let cluster = ClusterSpec::new(*version).named("tap").start()?;
+        let cluster = ClusterSpec::new(*version).named("tap").with_authorizer().start()?;
         prepare(&cluster)?;
         let mut tap = Tap::connect(&cluster, out)?;
         tap.record_all()?;
@@ -268,6 +273,15 @@ impl<'a> Tap<'a> {
         for version in self.versions_of(Api::DescribeProducers)? {
             self.producers(version)?;
         }
+        for version in self.versions_of(Api::IncrementalAlterConfigs)? {
+            self.config_changes(version)?;
+        }
+        for version in self.versions_of(Api::CreateAcls)? {
+            self.new_acls(version)?;
+        }
+        for version in self.versions_of(Api::DescribeAcls)? {
+            self.acls(version)?;
+        }
         self.record_groups()
     }
 
@@ -437,6 +451,67 @@ impl<'a> Tap<'a> {
             version,
             &request.with_resources(vec![some]).with_include_synonyms(true),
         )
+    }
+
+    fn config_changes(&mut self, version: i16) -> Result<()> {
+        let change = |name: &str, value: Option<&str>| {
+            AlterableConfig::default()
+                .with_name(text(name))
+                .with_config_operation(i8::from(value.is_none()))
+                .with_value(value.map(text))
+        };
+        let topic = |topic: &str, changes| {
+            AlterConfigsResource::default()
+                .with_resource_type(2)
+                .with_resource_name(text(topic))
+                .with_configs(changes)
+        };
+        let changed = topic(
+            GROWN,
+            vec![change("retention.ms", Some("86400000")), change("flush.messages", None)],
+        );
+        let refused = vec![
+            topic(GROWN, vec![change("no.such.config", Some("1"))]),
+            topic(PLAIN, vec![change("retention.ms", Some("soon"))]),
+            topic(MISSING, vec![change("retention.ms", Some("1"))]),
+        ];
+        let request = IncrementalAlterConfigsRequest::default();
+        self.record_call("changed", version, &request.clone().with_resources(vec![changed]))?;
+        self.record_call("refused", version, &request.with_resources(refused))
+    }
+
+    fn new_acls(&mut self, version: i16) -> Result<()> {
+        let acl = |name: &str, operation, permission| {
+            AclCreation::default()
+                .with_resource_type(2)
+                .with_resource_name(text(name))
+                .with_resource_pattern_type(3)
+                .with_principal(text("User:tap"))
+                .with_host(text("*"))
+                .with_operation(operation)
+                .with_permission_type(permission)
+        };
+        let request = CreateAclsRequest::default();
+        // READ allowed, ALL forbidden, and the rule for every topic.
+        let added = vec![acl(PLAIN, 3, 3), acl(COMPACTED, 2, 2), acl("*", 8, 3)];
+        self.record_call("added", version, &request.clone().with_creations(added))?;
+        // One that needs a cluster for its resource.
+        let wrong = acl("not-the-cluster", 3, 3).with_resource_type(4);
+        self.record_call("refused", version, &request.with_creations(vec![wrong]))
+    }
+
+    fn acls(&mut self, version: i16) -> Result<()> {
+        let request = DescribeAclsRequest::default()
+            .with_resource_type_filter(2)
+            .with_resource_name_filter(None)
+            .with_pattern_type_filter(3)
+            .with_principal_filter(None)
+            .with_host_filter(None)
+            .with_operation(1)
+            .with_permission_type(1);
+        self.record_call("topics", version, &request)?;
+        let nobody = request.with_principal_filter(Some(text("User:nobody")));
+        self.record_call("none", version, &nobody)
     }
 
     fn producers(&mut self, version: i16) -> Result<()> {

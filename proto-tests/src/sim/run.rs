@@ -15,7 +15,8 @@ use heliograph::mirror::{
 };
 use heliograph::model::{ClusterAlias, FlowId, Offset, TopicName, TopicPartition};
 use heliograph::policy::{
-    ConfigFilter, FlowTopics, GroupFilter, NameList, PolicyKind, ReplicationPolicy, TopicFilter,
+    ConfigFilter, ConfigMode, ConfigRules, FlowTopics, GroupFilter, NameList, PolicyKind,
+    ReplicationPolicy, TopicFilter,
 };
 use serde_json::Value;
 use tokio::runtime::{Builder, Handle};
@@ -403,14 +404,19 @@ impl Run {
             },
             rules: TopicRules {
                 topics,
-                configs: ConfigFilter { exclude: NameList::none() },
-                source_defaults: false,
+                configs: ConfigRules {
+                    filter: ConfigFilter { exclude: NameList::none() },
+                    source_defaults: false,
+                    mode: ConfigMode::Owned,
+                },
                 replication_factor: -1,
             },
             internal: vec![internal(OFFSETS, 5), internal(POSITIONS, 1), internal(MAPS, 1)],
             syncs: None,
             groups,
             refresh: Some(Duration::from_secs(2)),
+            configs: None,
+            acls: None,
             drain_patience: DRAIN_PATIENCE,
         }
     }

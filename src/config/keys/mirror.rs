@@ -8,9 +8,9 @@ const REST: super::Status =
     accepted("workers share a flow through the target's group coordinator, not over REST");
 const RAW: super::Status = accepted("records are copied as they are, nothing is converted");
 const JMX: super::Status = accepted("there is no JMX here");
-const CONFIGS: super::Status = later("mirroring of topic configs");
-const ACLS: super::Status = later("mirroring of ACLs");
-const HEARTBEATS: super::Status = later("heartbeats");
+const CHEAP: super::Status = differs("60", "only differences are sent, so comparing is cheap");
+const BROKER_DEFAULT: super::Status =
+    differs("the target's own default", "a target with one broker must work without a setting");
 const NO_JAVA: super::Status =
     refused("Java classes cannot be loaded here", "use MM2's default class");
 const BYTES_ONLY: super::Status = refused(
@@ -82,11 +82,11 @@ pub(super) const KEYS: &[&[Key]] = &[
         "consumer.poll.timeout.ms": Long = "1000", accepted("fetches wait as long as fetch.max.wait.ms says"), "How long a task's poll waits.";
         "refresh.topics.enabled": Boolean = "true", Same, "Whether new topics and partitions are looked for.";
         "refresh.topics.interval.seconds": Long = "600", differs("5", "only differences are sent, so looking is cheap; a new topic must not wait ten minutes"), "How often new topics and partitions are looked for.";
-        "sync.topic.configs.enabled": Boolean = "true", CONFIGS, "Whether topic configs are copied.";
-        "sync.topic.configs.interval.seconds": Long = "600", CONFIGS, "How often topic configs are copied.";
-        "sync.topic.acls.enabled": Boolean = "true", ACLS, "Whether ACLs of topics are copied.";
-        "sync.topic.acls.interval.seconds": Long = "600", ACLS, "How often ACLs are copied.";
-        "replication.factor": Int = "2", differs("the target's own default", "a target with one broker must work without a setting"), "Replication factor of new replicas; -1 for the target's default.";
+        "sync.topic.configs.enabled": Boolean = "true", Same, "Whether topic configs are copied.";
+        "sync.topic.configs.interval.seconds": Long = "600", CHEAP, "How often topic configs are copied.";
+        "sync.topic.acls.enabled": Boolean = "true", Same, "Whether ACLs of topics are copied.";
+        "sync.topic.acls.interval.seconds": Long = "600", CHEAP, "How often ACLs are copied.";
+        "replication.factor": Int = "2", BROKER_DEFAULT, "Replication factor of new replicas; -1 for the target's default.";
         "offset-syncs.topic.replication.factor": Short = "3", differs("the cluster's own default", "a cluster with one broker must work without a setting"), "Replication factor of the topic of offset syncs.";
         "offset-syncs.topic.location": String = "source", Same, "Which cluster holds the offset syncs: source or target.";
         "emit.offset-syncs.enabled": Boolean = "true", Same, "Whether offset syncs are written.";
@@ -111,9 +111,9 @@ pub(super) const KEYS: &[&[Key]] = &[
         "checkpoints.topic.replication.factor": Short = "3", differs("the cluster's own default", "a cluster with one broker must work without a setting"), "Replication factor of the topic of checkpoints.";
     },
     keys! { Flow, "MirrorHeartbeatConfig";
-        "emit.heartbeats.enabled": Boolean = "true", HEARTBEATS, "Whether heartbeats are written.";
-        "emit.heartbeats.interval.seconds": Long = "1", HEARTBEATS, "How often heartbeats are written.";
-        "heartbeats.topic.replication.factor": Short = "3", HEARTBEATS, "Replication factor of the topic of heartbeats.";
+        "emit.heartbeats.enabled": Boolean = "true", differs("true for enabled flows and their ways back", "no connection to a cluster that nobody asked for; MM2 takes every pair"), "Whether heartbeats are written.";
+        "emit.heartbeats.interval.seconds": Long = "1", Same, "How often heartbeats are written.";
+        "heartbeats.topic.replication.factor": Short = "3", BROKER_DEFAULT, "Replication factor of the topic of heartbeats.";
     },
     keys! { FlowOnly, "MirrorSourceTaskConfig";
         "task.assigned.partitions": List = "", accepted("MM2 sets it for its tasks; partitions are shared in another way here"), "Partitions of one task.";

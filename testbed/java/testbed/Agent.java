@@ -37,6 +37,7 @@ public final class Agent {
         this.answers = answers;
         Admins admins = new Admins();
         Map<String, Op> all = new ConcurrentHashMap<>(admins.ops());
+        all.putAll(new Rules(admins).ops());
         all.put("ping", (args, stop) -> JSON.createObjectNode());
         all.put("stop", this::stop);
         all.put("leave", (args, stop) -> leave());

@@ -1,0 +1,89 @@
+//! Access rules on topics.
+
+use std::fmt;
+
+use super::TopicName;
+
+/// What a rule is about (`org.apache.kafka.common.acl.AclOperation`). Numbers, because a newer
+/// broker's operations are copied as they are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AclOperation(pub i8);
+
+impl AclOperation {
+    /// Every operation.
+    pub const ALL: Self = Self(2);
+    /// Reading records; implies [`Self::DESCRIBE`].
+    pub const READ: Self = Self(3);
+    /// Writing records.
+    pub const WRITE: Self = Self(4);
+    /// Seeing that something exists.
+    pub const DESCRIBE: Self = Self(8);
+}
+
+impl fmt::Display for AclOperation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMES: [&str; 16] = [
+            "UNKNOWN",
+            "ANY",
+            "ALL",
+            "READ",
+            "WRITE",
+            "CREATE",
+            "DELETE",
+            "ALTER",
+            "DESCRIBE",
+            "CLUSTER_ACTION",
+            "DESCRIBE_CONFIGS",
+            "ALTER_CONFIGS",
+            "IDEMPOTENT_WRITE",
+            "CREATE_TOKENS",
+            "DESCRIBE_TOKENS",
+            "TWO_PHASE_COMMIT",
+        ];
+        match usize::try_from(self.0).ok().and_then(|number| NAMES.get(number)) {
+            Some(name) => f.write_str(name),
+            None => write!(f, "operation {}", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for AclOperation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Whether a rule grants or forbids (`org.apache.kafka.common.acl.AclPermissionType`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AclPermission {
+    /// It forbids, and wins.
+    Deny,
+    /// It grants.
+    Allow,
+}
+
+/// One access rule on a literal topic name; `*` is the rule for every topic.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TopicAcl {
+    /// The topic.
+    pub topic: TopicName,
+    /// Whom it concerns: `User:alice`, `User:*`.
+    pub principal: String,
+    /// From where: an address, or `*`.
+    pub host: String,
+    /// What.
+    pub operation: AclOperation,
+    /// Whether it may.
+    pub permission: AclPermission,
+}
+
+impl fmt::Display for TopicAcl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { topic, principal, host, operation, permission } = self;
+        let permission = match permission {
+            AclPermission::Allow => "ALLOW",
+            AclPermission::Deny => "DENY",
+        };
+        write!(f, "{permission} {operation} on {topic} for {principal} from {host}")
+    }
+}
