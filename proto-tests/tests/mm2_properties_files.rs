@@ -9,7 +9,7 @@ use heliograph::config::{
     Problems, Security, VerifyCrc, load, render_warnings,
 };
 use heliograph::model::ClusterAlias;
-use heliograph::policy::{PolicyKind, Selection};
+use heliograph::policy::{ConfigMode, PolicyKind, Selection};
 
 const TWO_CLUSTERS: &str = "clusters = a, b\n\
     a.bootstrap.servers = kafka-a:9092\n\
@@ -258,6 +258,56 @@ fn the_top_level_enabled_switches_on_what_mm2_would_start_for_heartbeats() {
     assert_eq!(enabled("enabled = true\n"), ["a->b", "b->a"]);
     assert_eq!(enabled("enabled = true\nb->a.enabled = false\n"), ["a->b"]);
     assert_eq!(enabled("enabled = true\nb->a.emit.heartbeats.enabled = false\n"), ["a->b"]);
+}
+
+/// MM2 writes them for every pair of clusters (`MirrorMakerConfigTest`); here a pair needs a flow
+/// in one of its directions.
+#[test]
+fn heartbeats_are_written_for_enabled_flows_and_their_ways_back() {
+    let file = "clusters = a, b, c\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\n\
+        c.bootstrap.servers = c:1\na->b.enabled = true\nb->c.enabled = true\n";
+    let pairs = |lines: &str, targets: &[&str]| {
+        let file = format!("{file}{lines}");
+        let settings = load("x", file.as_bytes(), &only(targets)).expect("a good file");
+        settings.heartbeats.iter().map(|one| one.pair.to_string()).collect::<Vec<_>>()
+    };
+
+    assert_eq!(pairs("", &[]), ["a->b", "b->a", "b->c", "c->b"]);
+    assert_eq!(pairs("b->a.emit.heartbeats.enabled = false\n", &[]), ["a->b", "b->c", "c->b"]);
+    assert_eq!(pairs("emit.heartbeats.enabled = false\n", &[]), Vec::<String>::new());
+    let one = "emit.heartbeats.enabled = false\nb->a.emit.heartbeats.enabled = true\n";
+    assert_eq!(pairs(one, &[]), ["b->a"]);
+    // At its own site, a process may have nothing else to do.
+    assert_eq!(pairs("", &["a"]), ["b->a"]);
+    assert_eq!(pairs("", &["c"]), ["b->c"]);
+
+    let own = "emit.heartbeats.interval.seconds = 5\na->b.emit.heartbeats.interval.seconds = 0\n\
+        heartbeats.topic.replication.factor = 3\n";
+    let settings = load("x", format!("{file}{own}").as_bytes(), &[]).expect("a good file");
+    let intervals: Vec<u64> =
+        settings.heartbeats.iter().map(|one| one.interval.as_secs()).collect();
+    assert_eq!(intervals, [1, 5, 5, 5]);
+    assert!(settings.heartbeats.iter().all(|one| one.replication_factor == Some(3)));
+    assert_eq!(settings.warnings.len(), 1, "{:?}", settings.warnings);
+}
+
+#[test]
+fn configs_and_acls_are_compared_every_minute_unless_the_file_says_otherwise() {
+    let intervals = |lines: &str| {
+        let settings = loaded(&format!("a->b.enabled = true\n{lines}"));
+        assert_eq!(settings.warnings, []);
+        let flow = &settings.flows[0];
+        (flow.sync_configs_interval, flow.sync_acls_interval, flow.sync_configs_mode)
+    };
+    let minute = Some(Duration::from_secs(60));
+
+    assert_eq!(intervals(""), (minute, minute, ConfigMode::Owned));
+    let lines = "sync.topic.configs.interval.seconds = 600\na->b.sync.topic.acls.enabled = false\n\
+        sync.topic.configs.mode = mm2\n";
+    assert_eq!(intervals(lines), (Some(Duration::from_secs(600)), None, ConfigMode::Mm2));
+    // Java's scheduler refuses it too.
+    let problems = problems("a->b.enabled = true\nsync.topic.acls.interval.seconds = 0\n");
+    assert_eq!(problems.errors.len(), 1);
 }
 
 #[test]
