@@ -14,6 +14,7 @@
 //! | the physical floor | [`relay`] |
 //! | a link of a hundred milliseconds; clients of bare frames | [`delay`], [`raw`] |
 //! | frames recorded from real brokers | [`tap`] |
+//! | what the real MM2 leaves behind, and what we do | [`side_by_side`] |
 //! | commands | [`setup`], [`mod@bench`], [`soak`], [`demo`] |
 //!
 //! Everything is blocking; every wait has a bound. Loads go to the loopback interface only.
@@ -44,6 +45,7 @@ pub mod raw;
 pub mod relay;
 pub mod scratch;
 pub mod setup;
+pub mod side_by_side;
 pub mod soak;
 pub mod tap;
 mod tap_groups;

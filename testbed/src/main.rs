@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use testbed::bench::{self, Bench, Tool};
 use testbed::compare::Comparison;
 use testbed::version::Version;
-use testbed::{demo, relay, scratch, setup, soak, tap};
+use testbed::{demo, relay, scratch, setup, side_by_side, soak, tap};
 
 /// Real Kafka clusters, the real MirrorMaker 2, and an independent judge, for Heliograph's tests.
 #[derive(Debug, Parser)]
@@ -100,6 +100,12 @@ enum What {
         #[arg(long, default_value = "proto-tests/golden/frames")]
         out: PathBuf,
     },
+    /// The same file run by the real MirrorMaker 2 and by Heliograph, and every difference of what they leave behind;
+    /// exit code 3 if one is not meant.
+    SideBySide {
+        /// Only these: default, identity, separator.
+        variants: Vec<String>,
+    },
     /// (part of bench) Write bytes to whoever connects.
     #[command(hide = true)]
     RelaySource { bytes: u64 },
@@ -164,6 +170,7 @@ fn run(what: What) -> Result<ExitCode> {
             return Ok(if verdict.same { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         What::Tap { versions, out } => tap::run(&versions, &out)?,
+        What::SideBySide { variants } => return side_by_side::run(&variants),
         What::RelaySource { bytes } => relay::source(bytes)?,
         What::RelaySink => relay::sink()?,
         What::Relay { source, sink } => relay::relay(source, sink)?,

@@ -88,6 +88,7 @@ fn what_was_set_on_the_source_follows_it_and_what_was_made_by_hand_stays() {
     await_own(&mirror, &target, "s.orders", "retention.ms", Some("400000"));
 
     // Nothing is sent while nothing differs: each change was told once, and none after these.
+    mirror.await_event("topic configs changed", &["retention.ms=400000"], WAIT).unwrap();
     let told = |mirror: &Mirror| {
         mirror.events().iter().filter(|event| event.message() == "topic configs changed").count()
     };
