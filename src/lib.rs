@@ -95,6 +95,16 @@
 //! range, the target does not know its sequences) has both logs looked at again by the rule that
 //! is used at a start.
 //!
+//! # Getting in
+//!
+//! [`client::Security`] says what a cluster's connections need. A connection is dialled, wrapped in
+//! TLS, introduced (ApiVersions), and logged in ([`wire::Authentication`] around
+//! [`wire::sasl::Exchange`]), each within the connect timeout, before its driver task takes it over.
+//! Stores, tokens and what config providers fill in are read again at the next connection or login.
+//! A session with an end (KIP-368) is renewed by the driver's write loop, behind the requests in
+//! flight. After a refused login the whole cluster waits, for up to ten seconds; a secret is a
+//! [`model::Secret`] wherever it goes.
+//!
 //! # Looking inside
 //!
 //! Counts live in one place, the copier's [`copy::Counts`], and outlive a copier that is replaced.

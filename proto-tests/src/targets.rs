@@ -8,10 +8,12 @@ use heliograph::batch::{
     AbortedIndex, BatchHeader, Entry, HEADER_BYTES, Oversize, RawBatch, RebuildError, Shallow,
     Terms, control_type, disposition, is_whole, rebuild, restamp, verify,
 };
-use heliograph::model::{AbortedTransaction, Moment, Offset, ProducerIdentity, Sequence};
+use heliograph::model::{AbortedTransaction, Moment, Offset, ProducerIdentity, Secret, Sequence};
 use heliograph::wire::message::{decode, split_header};
+use heliograph::wire::sasl::{Credentials, Mechanism};
 use heliograph::wire::{
-    Api, FRAME_BYTES_MAX, Handshake, HandshakeStep, Session, decode_produce, fetch, frame_length,
+    Api, AuthStep, Authentication, FRAME_BYTES_MAX, Handshake, HandshakeStep, Session, Versions,
+    decode_produce, fetch, frame_length,
 };
 use kafka_protocol::messages::{
     CreateAclsResponse, CreatePartitionsResponse, CreateTopicsResponse, DescribeAclsResponse,
@@ -37,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     ("produce_response", produce_response),
     ("rebuild_equivalence", rebuild_equivalence),
     ("restamp_differential", restamp_differential),
+    ("sasl_answers", sasl_answers),
     ("shallow_walk", shallow_walk),
 ];
 
@@ -221,6 +224,62 @@ pub fn handshake(data: &[u8]) {
     unreachable!("the third answer is never asked for");
 }
 
+/// A login ends after a few answers, whatever they are, and no answer proves a password that the
+/// server does not know.
+///
+/// # Panics
+///
+/// If it does not end, or ends well with SCRAM.
+pub fn sasl_answers(data: &[u8]) {
+    let mut feed = Feed(data);
+    let mechanism = Mechanism::ALL[usize::from(feed.byte()) % Mechanism::ALL.len()];
+    let newest = i16::from(feed.byte() % 3);
+    let ranges = [(Api::SaslHandshake.key(), (0, 1)), (Api::SaslAuthenticate.key(), (0, newest))];
+    let credentials = match mechanism {
+        Mechanism::OauthBearer => {
+            Credentials::Bearer { token: Secret::new("a.b.c"), extensions: Vec::new() }
+        }
+        _ => Credentials::Password {
+            user: "u".into(),
+            password: Secret::new("p"),
+            token: feed.byte() % 2 == 1,
+        },
+    };
+    let versions = Versions::new(ranges.into_iter().collect());
+    let (mut login, asked) = Authentication::begin(&versions, mechanism, &credentials, "fuzz")
+        .expect("both are offered");
+    // Where an answer holds this byte, the nonce that was sent takes its place.
+    const NONCE: u8 = 0xff;
+    let mut sent = asked.to_vec();
+    for _ in 0..16 {
+        let nonce: Vec<u8> = sent
+            .windows(2)
+            .position(|two| two == b"r=")
+            .map(|at| sent[at + 2..].iter().copied().take_while(|byte| *byte != b',').collect())
+            .unwrap_or_default();
+        let length = usize::from(feed.byte());
+        let mut answer = Vec::new();
+        for byte in feed.take(length) {
+            match *byte {
+                NONCE if !nonce.is_empty() => answer.extend_from_slice(&nonce),
+                byte => answer.push(byte),
+            }
+        }
+        match login.on_answer(&answer) {
+            Ok(AuthStep::Send(frame)) => sent = frame.to_vec(),
+            Ok(AuthStep::Done(_)) => {
+                assert!(
+                    matches!(mechanism, Mechanism::Plain | Mechanism::OauthBearer),
+                    "a signature without the password"
+                );
+                return;
+            }
+            Err(_) => return,
+        }
+    }
+    unreachable!("a login has a last answer");
+}
+
 /// Reads an answer of `api` through the shape walk and the codec; whether it is one.
 #[must_use]
 pub fn reads(api: Api, version: i16, body: &Bytes) -> bool {
@@ -246,6 +305,7 @@ pub fn reads(api: Api, version: i16, body: &Bytes) -> bool {
         Api::CreateAcls => decode::<CreateAclsResponse>(api, version, body).is_ok(),
         Api::Fetch => fetch::decode(version, body).is_ok(),
         Api::Produce => decode_produce(version, body).is_ok(),
+        Api::SaslHandshake | Api::SaslAuthenticate => false,
         Api::ApiVersions => Handshake::new("golden").0.on_answer(body).is_ok(),
     }
 }
@@ -501,6 +561,27 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
             .collect(),
         "rebuild_equivalence" => batches().map(|batch| with(&[255, 0], &batch)).collect(),
         "restamp_differential" => batches().map(|batch| with(&[0, 9, 1, 2, 3], &batch)).collect(),
+        "sasl_answers" => {
+            let taken = |name: &str| {
+                let length = u8::try_from(name.len()).expect("short");
+                [&[0, 0, 0, 0, 0, 1, 0, length], name.as_bytes()].concat()
+            };
+            let challenge = b"r=\xffserver,s=c2FsdA==,i=4096";
+            (0_u8..)
+                .zip(Mechanism::ALL)
+                .map(|(index, mechanism)| {
+                    let scram = mechanism.name().starts_with("SCRAM");
+                    let said: &[u8] = if scram { challenge } else { b"" };
+                    let length = u8::try_from(said.len()).expect("short");
+                    let answer = [&[0, 0, 0xff, 0xff, 0, 0, 0, length], said].concat();
+                    let sized = |bytes: &[u8]| {
+                        [&[u8::try_from(bytes.len()).expect("short")], bytes].concat()
+                    };
+                    // The nonce makes the answer longer than its length says: that, fuzzing finds.
+                    [&[index, 0, 0], &sized(&taken(mechanism.name()))[..], &sized(&answer)].concat()
+                })
+                .collect()
+        }
         "shallow_walk" => sets().map(Vec::from).collect(),
         other => panic!("no target {other}"),
     }

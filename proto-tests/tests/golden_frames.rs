@@ -79,9 +79,9 @@ fn versions(mut handshake: Handshake, body: &[u8]) -> Versions {
 #[test]
 fn a_handshake_with_each_broker_chooses_the_versions_both_sides_speak() {
     let expected = [
-        ("2.8.2-broker", [9, 12, 6, 11, 3, 7, 4, 4, 4, 3, 0, 8, 7, 3, 4, 1, 2, 2]),
-        ("3.9.2-broker", [11, 17, 9, 12, 4, 7, 5, 4, 4, 3, 0, 9, 9, 6, 5, 1, 3, 3]),
-        ("4.3.1-broker", [12, 17, 10, 13, 4, 7, 5, 4, 4, 3, 0, 9, 9, 6, 5, 1, 3, 3]),
+        ("2.8.2-broker", [9, 12, 6, 11, 3, 7, 4, 4, 4, 3, 0, 8, 7, 3, 4, 1, 2, 2, 1, 2]),
+        ("3.9.2-broker", [11, 17, 9, 12, 4, 7, 5, 4, 4, 3, 0, 9, 9, 6, 5, 1, 3, 3, 1, 2]),
+        ("4.3.1-broker", [12, 17, 10, 13, 4, 7, 5, 4, 4, 3, 0, 9, 9, 6, 5, 1, 3, 3, 1, 2]),
     ];
     let apis = [
         Api::Produce,
@@ -102,6 +102,8 @@ fn a_handshake_with_each_broker_chooses_the_versions_both_sides_speak() {
         Api::IncrementalAlterConfigs,
         Api::DescribeAcls,
         Api::CreateAcls,
+        Api::SaslHandshake,
+        Api::SaslAuthenticate,
     ];
     assert_eq!(apis.len(), Api::all().count());
     let nodes = golden::api_versions();
@@ -192,7 +194,9 @@ fn every_answer_is_read_to_its_last_byte_and_not_beyond() {
         seen.insert((api, version));
     }
     // Every version that the table promises and the newest broker offers.
-    for api in Api::all().filter(|api| *api != Api::ApiVersions) {
+    // Logins are not recorded: each is different, and `wire::authentication` tests its own answers.
+    let own = [Api::ApiVersions, Api::SaslHandshake, Api::SaslAuthenticate];
+    for api in Api::all().filter(|api| !own.contains(api)) {
         let (min, max) = api.range();
         for version in min..=max {
             assert!(seen.contains(&(api, version)), "{api} version {version} is not recorded");
@@ -278,7 +282,11 @@ fn every_answer_that_the_codec_reads_it_writes_again_to_the_same_bytes() {
             }
             Api::DescribeAcls => rewrites::<DescribeAclsResponse>(api, version, &body),
             Api::CreateAcls => rewrites::<CreateAclsResponse>(api, version, &body),
-            Api::Fetch | Api::Produce | Api::ApiVersions => continue,
+            Api::Fetch
+            | Api::Produce
+            | Api::ApiVersions
+            | Api::SaslHandshake
+            | Api::SaslAuthenticate => continue,
         };
         assert_eq!(again, body, "{name}");
         seen.insert(api);

@@ -4,12 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use heliograph::client::{Security, Store, StoreFormat, Trust};
 use heliograph::config::{
     DefaultsFrom, ExistingRecordsPolicy, GapPolicy, Isolation, MirrorSettings, OffsetReset,
-    Problems, Security, VerifyCrc, load, render_warnings,
+    Problems, VerifyCrc, load, render_warnings,
 };
 use heliograph::model::ClusterAlias;
 use heliograph::policy::{ConfigMode, PolicyKind, Selection};
+use heliograph::wire::sasl::Mechanism;
 
 const TWO_CLUSTERS: &str = "clusters = a, b\n\
     a.bootstrap.servers = kafka-a:9092\n\
@@ -50,7 +52,7 @@ fn a_file_with_nothing_but_a_flow_gets_the_defaults() {
     assert_eq!(settings.process.verify_crc, VerifyCrc::Never);
     let b = &settings.clusters[&ClusterAlias::new("b")];
     assert_eq!(b.bootstrap, [("::1".to_owned(), 9092), ("kafka-b".to_owned(), 9093)]);
-    assert_eq!((b.security, b.request_timeout), (Security::Plaintext, Duration::from_secs(30)));
+    assert_eq!((&b.security, b.request_timeout), (&Security::default(), Duration::from_secs(30)));
     let [flow] = settings.flows.as_slice() else { panic!("{:?}", settings.flows) };
     assert_eq!((flow.id.to_string().as_str(), flow.enabled), ("a->b", true));
     assert_eq!(flow.isolation, Isolation::ReadCommitted);
@@ -116,7 +118,7 @@ fn all_problems_of_a_file_are_shown_at_once_as_a_person_reads_them() {
     let problems = problems(
         "a->b.enabled = yes\n\
          a->b.topics = orders\\\\..*, \\\\p{javaLowerCase}+\\\\.log\n\
-         b.security.protocol = SSL\n\
+         b.security.protocol = SLS\n\
          tasks.max = 0\n\
          a->b.gap.policy = hlat\n",
     );
@@ -134,10 +136,10 @@ fn all_problems_of_a_file_are_shown_at_once_as_a_person_reads_them() {
     Java's `\p{javaLowerCase}` has no equivalent here, so this pattern cannot be honoured exactly
     hint: topic names are ASCII; write [a-z]
 
-  line 6, column 23  b.security.protocol = SSL
+  line 6, column 23  b.security.protocol = SLS
                                            ^^^
-    SSL is not supported yet in this version
-    hint: only PLAINTEXT works for now
+    unknown protocol; known: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL
+    hint: did you mean SSL?
 
   line 7, column 13  tasks.max = 0
                                  ^
@@ -152,22 +154,79 @@ fn all_problems_of_a_file_are_shown_at_once_as_a_person_reads_them() {
 }
 
 #[test]
-fn security_other_than_plaintext_is_refused_wherever_it_is_written() {
+fn a_clusters_security_is_read_from_the_top_the_cluster_and_its_admin_client() {
+    let security = |lines: &str| {
+        let mut settings = loaded(&format!("a->b.enabled = true\n{lines}\n"));
+        let mut of = |alias: &str| {
+            settings.clusters.remove(&ClusterAlias::new(alias)).expect("a cluster").security
+        };
+        (of("a"), of("b"))
+    };
+
+    let (a, b) = security("security.protocol = SSL\nb.security.protocol = plaintext");
+    assert_eq!((a.protocol(), b.protocol()), ("SSL", "PLAINTEXT"));
+    let (a, b) = security(
+        "b.admin.security.protocol = SASL_SSL\nb.producer.security.protocol = SASL_SSL\n\
+         b.sasl.mechanism = SCRAM-SHA-512\n\
+         b.sasl.jaas.config = org.apache.kafka.common.security.scram.ScramLoginModule required \\\n \
+         username=\"u\" \\\n password=\"p\";\n\
+         b.ssl.truststore.location = /x/trust.p12\nb.ssl.truststore.password = changeit\n\
+         b.ssl.enabled.protocols = TLSv1.3\nb.ssl.cipher.suites = TLS_AES_128_GCM_SHA256",
+    );
+    assert_eq!((a.protocol(), b.protocol()), ("PLAINTEXT", "SASL_SSL"));
+    assert_eq!(b.sasl.expect("a login").mechanism, Mechanism::ScramSha512);
+    let tls = b.tls.expect("TLS");
+    assert!(tls.v1_3 && !tls.v1_2 && tls.check_host_name && tls.identity.is_none());
+    assert_eq!(tls.cipher_suites, ["TLS_AES_128_GCM_SHA256"]);
+    assert!(matches!(tls.trust, Trust::Store(Store::File { format: StoreFormat::Java, .. })));
+}
+
+#[test]
+fn a_role_that_is_to_be_secured_otherwise_than_its_cluster_is_refused() {
     for line in [
-        "security.protocol = SSL",
-        "b.security.protocol = sasl_ssl",
         "a.consumer.security.protocol = SSL",
         "a->b.source.admin.security.protocol = SSL",
         "a->b.target.producer.security.protocol = SSL",
+        "security.protocol = SSL\nb.producer.ssl.truststore.location = /x",
     ] {
         let problems = problems(&format!("a->b.enabled = true\n{line}\n"));
         assert_eq!(problems.errors.len(), 1, "{problems}");
-        assert!(problems.errors[0].message.contains("not supported yet"), "{problems}");
+        assert!(problems.errors[0].message.contains("share its connections"), "{problems}");
     }
+}
 
-    let problems = problems("a->b.enabled = true\nsecurity.protocol = SLS\n");
-    assert_eq!(problems.errors[0].hint.as_deref(), Some("did you mean SSL?"));
-    assert_eq!(loaded("a->b.enabled = true\nsecurity.protocol = plaintext\n").warnings, []);
+#[test]
+fn what_a_login_or_tls_lacks_is_told_with_the_key() {
+    let jaas = "a.sasl.jaas.config = com.sun.security.auth.module.Krb5LoginModule required;";
+    let plain = "a.sasl.jaas.config = org.apache.kafka.common.security.plain.PlainLoginModule \
+                 required username=\"u\";";
+    for (lines, word) in [
+        ("a.security.protocol = SASL_SSL".to_owned(), "sasl.mechanism"),
+        ("a.security.protocol = SASL_SSL\na.sasl.mechanism = GSSAPI".to_owned(), "Kerberos"),
+        ("a.security.protocol = SASL_SSL\na.sasl.mechanism = PLAIN".to_owned(), "no credentials"),
+        (format!("a.security.protocol = SASL_SSL\na.sasl.mechanism = PLAIN\n{jaas}"), "Krb5"),
+        (format!("a.security.protocol = SASL_SSL\na.sasl.mechanism = PLAIN\n{plain}"), "password"),
+        ("a.security.protocol = SSL\na.ssl.truststore.type = BKS".to_owned(), "PKCS12"),
+        ("a.security.protocol = SSL\na.ssl.enabled.protocols = TLSv1.1".to_owned(), "TLS version"),
+        ("a.security.protocol = SSL\na.ssl.keystore.key = x".to_owned(), "certificate"),
+        ("a.security.protocol = SSL\na.ssl.engine.factory.class = x.Y".to_owned(), "Java"),
+    ] {
+        let text = problems(&format!("a->b.enabled = true\n{lines}\n")).to_string();
+        assert!(text.contains(word), "{text}");
+    }
+}
+
+#[test]
+fn a_plain_password_without_tls_and_unchecked_host_names_are_warned_about() {
+    let lines = "a->b.enabled = true\n\
+        a.security.protocol = SASL_PLAINTEXT\na.sasl.mechanism = PLAIN\n\
+        a.sasl.jaas.config = org.apache.kafka.common.security.plain.PlainLoginModule required \
+        username=\"u\" password=\"hunter2\";\n\
+        b.security.protocol = SSL\nb.ssl.endpoint.identification.algorithm =\n";
+    let text = render_warnings("x", &loaded(lines).warnings);
+
+    assert!(text.contains("shows the credentials") && text.contains("not checked"), "{text}");
+    assert!(!text.contains("hunter2"), "{text}");
 }
 
 #[test]

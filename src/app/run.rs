@@ -1,6 +1,7 @@
 //! `heliograph run`: every flow of a file, until told to end.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ use super::page::Sights;
 use super::report::{Exit, Failure};
 use super::{meter, page, wiring};
 use crate::client::{Clock, Cluster, FrameBudget};
+use crate::config::keys::is_password;
+use crate::config::properties::{Document, Entry};
 use crate::config::{self, MirrorSettings, render_warnings};
 use crate::flow::Workers;
 use crate::mirror::{FlowEnd, Heartbeats, MirrorFlow};
@@ -34,6 +37,9 @@ pub(super) fn run(file: &Path, only_targets: &[String]) -> Result<Exit, Failure>
     if !settings.warnings.is_empty() {
         eprintln!("{}", render_warnings(&shown, &settings.warnings).trim_end());
     }
+    if let Some(warning) = open_to_all(file, &bytes) {
+        eprintln!("{warning}");
+    }
     // The control plane is in no hurry; shards have threads of their own.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -43,6 +49,25 @@ pub(super) fn run(file: &Path, only_targets: &[String]) -> Result<Exit, Failure>
     // Whatever still runs holds nothing that matters.
     runtime.shutdown_timeout(LAST_WAIT);
     Ok(exit)
+}
+
+/// A word about a file with passwords that every user of the machine may read.
+fn open_to_all(file: &Path, bytes: &[u8]) -> Option<String> {
+    const READ_BY_OTHERS: u32 = 0o004;
+    let mode = std::fs::metadata(file).ok()?.permissions().mode();
+    let document = Document::parse(bytes);
+    let written = |entry: &Entry| {
+        let value = entry.value.as_str();
+        is_password(entry.key.as_str()) && !value.is_empty() && !value.contains("${")
+    };
+    let holds = document.entries.iter().any(written);
+    (holds && mode & READ_BY_OTHERS != 0).then(|| {
+        let file = file.display();
+        format!(
+            "warning: {file} holds passwords or keys, and every user of this machine may read it\n  \
+             hint: chmod 600 {file}"
+        )
+    })
 }
 
 async fn run_flows(settings: &MirrorSettings) -> Result<Exit, Failure> {

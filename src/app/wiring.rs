@@ -44,6 +44,7 @@ pub(super) fn cluster(settings: &config::ClusterSettings) -> ClusterSettings {
         request_timeout: settings.request_timeout,
         connect_timeout: settings.connection_setup_timeout.first,
         dialer: Dialer::Tcp,
+        security: settings.security.clone(),
     }
 }
 

@@ -12,12 +12,14 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::access::Access;
 use super::clock::Clock;
 use super::connection::{ConnectError, Connection, ConnectionFault};
 use super::dial::{Dialer, Endpoint};
 use super::frame_budget::FrameBudget;
 use super::metadata::MetadataView;
 use super::retry::Backoff;
+use super::security::Security;
 use crate::model::{ClusterAlias, Leader, NodeId, PartitionIndex, TopicName};
 use crate::wire::message::{self, Call};
 use crate::wire::{Api, ErrorCode, Malformed, NoVersion};
@@ -37,6 +39,8 @@ pub struct ClusterSettings {
     pub connect_timeout: Duration,
     /// How streams are opened.
     pub dialer: Dialer,
+    /// How connections are secured.
+    pub security: Security,
 }
 
 /// Where a request goes.
@@ -115,6 +119,7 @@ pub struct Cluster {
 #[derive(Debug)]
 struct Inner {
     settings: ClusterSettings,
+    access: Arc<Access>,
     clock: Clock,
     tracker: TaskTracker,
     view: ArcSwap<MetadataView>,
@@ -133,8 +138,16 @@ impl Cluster {
         tracker: &TaskTracker,
         shutdown: CancellationToken,
     ) -> Self {
+        let access = Access::new(
+            &settings.alias,
+            &settings.security,
+            settings.dialer.clone(),
+            &settings.client_id,
+            settings.connect_timeout,
+        );
         let inner = Inner {
             settings,
+            access: Arc::new(access),
             clock,
             tracker: tracker.clone(),
             view: ArcSwap::default(),
@@ -322,11 +335,8 @@ impl Cluster {
         endpoint: &Endpoint,
         budget: Option<FrameBudget>,
     ) -> Result<Connection, ConnectError> {
-        let settings = &self.inner.settings;
-        let patience = settings.connect_timeout;
-        let tracker = &self.inner.tracker;
-        let (dialer, client_id, clock) = (&settings.dialer, &settings.client_id, self.inner.clock);
-        Connection::open(dialer, endpoint, client_id, patience, budget, clock, tracker).await
+        let (clock, tracker) = (self.inner.clock, &self.inner.tracker);
+        Connection::open(&self.inner.access, endpoint, budget, clock, tracker).await
     }
 
     /// The control connection to a node (`None`: whoever answers at a bootstrap address), made

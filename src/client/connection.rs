@@ -14,12 +14,16 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+use super::access::{Access, Leave, LoginError};
 use super::clock::Clock;
-use super::dial::{DialError, Dialer, Endpoint, dial};
+use super::dial::{DialError, Endpoint, Stream, dial};
 use super::frame_budget::{Admission, FrameBudget};
+use super::tls::{TlsError, explain, tls_error};
+use crate::model::Moment;
 use crate::wire::{
-    Api, FRAME_BYTES_MAX, Fate, FrameError, Handshake, HandshakeError, HandshakeStep, OutFrame,
-    PeerFault, Session, UNTRUSTED_FRAME_BYTES_MAX, Versions, frame_length, message,
+    AuthError, AuthStep, FRAME_BYTES_MAX, Fate, FrameError, Handshake, HandshakeError,
+    HandshakeStep, Malformed, OutFrame, PeerFault, Session, UNTRUSTED_FRAME_BYTES_MAX, Versions,
+    frame_length, message,
 };
 
 /// Requests that may wait to be written on one connection.
@@ -29,6 +33,10 @@ const QUEUED_MAX: usize = 64;
 
 /// Slices given to one write; Linux takes 1024 (`IOV_MAX`), and 64 already hold megabytes.
 const SLICES_MAX: usize = 64;
+
+/// How long each answer may take when a session is renewed in mid-flow: it waits behind the answers
+/// to all requests before it, as long as those may (`request.timeout.ms` by default).
+const RENEWAL_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Why a connection cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +50,7 @@ pub enum ConnectError {
     /// It closed the connection instead of answering.
     #[error(
         "it closed the connection before its first answer; this is how a listener behaves that \
-         expects TLS or SASL, or that is no Kafka broker"
+         expects TLS or SASL, or that is no Kafka broker. Look at `security.protocol`"
     )]
     ClosedEarly,
     /// The socket broke while the first words were exchanged.
@@ -54,6 +62,32 @@ pub enum ConnectError {
     /// Its first answer made no sense, or was a refusal.
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
+    /// No TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// No login.
+    #[error(transparent)]
+    Login(#[from] LoginError),
+    /// A login was refused a moment ago, and the next one must wait.
+    #[error("{why} (the next login is tried in {} s)", wait.as_secs() + 1)]
+    Held {
+        /// For how long.
+        wait: Duration,
+        /// The last refusal.
+        why: String,
+    },
+}
+
+impl From<AuthError> for ConnectError {
+    fn from(error: AuthError) -> Self {
+        Self::Login(error.into())
+    }
+}
+
+impl From<Malformed> for ConnectError {
+    fn from(error: Malformed) -> Self {
+        Self::Handshake(error.into())
+    }
 }
 
 /// Why a request got no answer.
@@ -81,6 +115,9 @@ pub enum FaultCause {
     /// Too many requests wait already.
     #[error("{QUEUED_MAX} requests wait on this connection already")]
     Busy,
+    /// The session could not be renewed.
+    #[error("the session was not renewed: {0}")]
+    Login(#[from] LoginError),
 }
 
 /// An answer's body, behind the response header.
@@ -119,28 +156,42 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Dials, learns the broker's versions, and hands the stream to a driver task on `tracker`.
+    /// Dials, shakes hands, logs in, and hands the stream to a driver task on `tracker`.
     ///
     /// With a `budget` response bodies are read only when it admits them.
     ///
     /// # Errors
     ///
-    /// [`ConnectError`]; `patience` bounds each step.
-    pub async fn open(
-        dialer: &Dialer,
+    /// [`ConnectError`]; the access' patience bounds each step.
+    pub(super) async fn open(
+        access: &Arc<Access>,
         endpoint: &Endpoint,
-        client_id: &str,
-        patience: Duration,
         budget: Option<FrameBudget>,
         clock: Clock,
         tracker: &TaskTracker,
     ) -> Result<Self, ConnectError> {
-        let mut stream = dial(dialer, endpoint, patience).await?;
+        let patience = access.patience;
+        let leave =
+            access.ask_leave(clock).map_err(|(wait, why)| ConnectError::Held { wait, why })?;
+        let mut stream = match (dial(&access.dialer, endpoint, patience).await?, &access.tls) {
+            (Stream::Tcp(stream), Some(tls)) => {
+                Stream::Tls(tls.wrap(stream, &endpoint.host, patience, clock).await?)
+            }
+            (Stream::Memory(_), Some(_)) => {
+                return Err(TlsError::SetUp("a stream in memory has none".into()).into());
+            }
+            (stream, _) => stream,
+        };
+        let silent = |_| ConnectError::Silent(patience);
         let begun = clock.now();
-        let versions = timeout(patience, introduce(&mut stream, client_id))
+        let versions = timeout(patience, introduce(&mut stream, &access.client_id))
             .await
-            .map_err(|_| ConnectError::Silent(patience))??;
+            .map_err(silent)??;
         let round_trip = clock.now().since(begun);
+        let renewal = timeout(patience, log_in(&mut stream, access, &versions, leave, clock))
+            .await
+            .map_err(silent)??;
+        let versions = Arc::new(versions);
         let (queue, requests) = mpsc::channel(QUEUED_MAX);
         let driver = Driver {
             session: Mutex::default(),
@@ -148,9 +199,11 @@ impl Connection {
             drained: Notify::new(),
             clock,
             budget,
+            access: Arc::clone(access),
+            versions: Arc::clone(&versions),
         };
-        tracker.spawn(driver.run(stream, requests));
-        Ok(Self { queue, versions: Arc::new(versions), round_trip })
+        tracker.spawn(driver.run(stream, requests, renewal));
+        Ok(Self { queue, versions, round_trip })
     }
 
     /// The versions that this broker and we have in common.
@@ -195,27 +248,85 @@ async fn introduce<S>(stream: &mut S, client_id: &str) -> Result<Versions, Conne
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let broken = |error: io::Error| match error.kind() {
-        io::ErrorKind::UnexpectedEof
-        | io::ErrorKind::ConnectionReset
-        | io::ErrorKind::BrokenPipe => ConnectError::ClosedEarly,
-        _ => ConnectError::Broken(error),
-    };
     let (mut handshake, mut next) = Handshake::new(client_id);
     loop {
-        stream.write_all(&next.to_vec()).await.map_err(broken)?;
-        let mut prefix = [0; 4];
-        stream.read_exact(&mut prefix).await.map_err(broken)?;
-        let length = frame_length(prefix, UNTRUSTED_FRAME_BYTES_MAX)?;
-        let mut answer = vec![0; length];
-        stream.read_exact(&mut answer).await.map_err(broken)?;
-        let body = message::split_header(Api::ApiVersions, 0, &Bytes::from(answer))
-            .map_err(HandshakeError::from)?;
+        // The header of this one answer is the same in every version.
+        let body = first_words(stream, &next, 0).await?;
         match handshake.on_answer(&body)? {
             HandshakeStep::Send(frame) => next = frame,
             HandshakeStep::Ready(versions) => return Ok(versions),
         }
     }
+}
+
+/// Logs in, if that is asked for; when to do it again.
+async fn log_in<S>(
+    stream: &mut S,
+    access: &Access,
+    versions: &Versions,
+    leave: Leave,
+    clock: Clock,
+) -> Result<Option<Moment>, ConnectError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let Some((mut authentication, mut next)) = access.log_in(versions, clock)? else {
+        return Ok(None);
+    };
+    loop {
+        let body = first_words(stream, &next, next.version).await?;
+        match authentication.on_answer(&body) {
+            Ok(AuthStep::Send(frame)) => next = frame,
+            Ok(AuthStep::Done(lifetime)) => {
+                access.admitted();
+                return Ok(Access::renewal(lifetime, clock));
+            }
+            Err(error) => {
+                access.refused(leave, error.to_string(), clock);
+                return Err(error.into());
+            }
+        }
+    }
+}
+
+/// Sends a request of the first words and reads its answer's body.
+async fn first_words<S>(
+    stream: &mut S,
+    frame: &OutFrame,
+    header_of: i16,
+) -> Result<Bytes, ConnectError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let broken = |error: io::Error| {
+        if let Some(tls) = tls_error(&error) {
+            return TlsError::Handshake(explain(tls, None)).into();
+        }
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe => ConnectError::ClosedEarly,
+            _ => ConnectError::Broken(error),
+        }
+    };
+    let written = async {
+        stream.write_all(&frame.to_vec()).await?;
+        stream.flush().await
+    };
+    let written = written.await;
+    let mut prefix = [0; 4];
+    // A peer that refuses us says why before it closes, so what it said is read in any case.
+    let read = stream.read_exact(&mut prefix).await;
+    if let Err(error) = read {
+        return Err(broken(match written {
+            Err(cause) if tls_error(&error).is_none() => cause,
+            _ => error,
+        }));
+    }
+    let length = frame_length(prefix, UNTRUSTED_FRAME_BYTES_MAX)?;
+    let mut answer = vec![0; length];
+    stream.read_exact(&mut answer).await.map_err(broken)?;
+    Ok(message::split_header(frame.api, header_of, &Bytes::from(answer))?)
 }
 
 /// The task behind a connection.
@@ -231,6 +342,8 @@ struct Driver {
     drained: Notify,
     clock: Clock,
     budget: Option<FrameBudget>,
+    access: Arc<Access>,
+    versions: Arc<Versions>,
 }
 
 impl Driver {
@@ -239,8 +352,12 @@ impl Driver {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn run<S>(self, stream: S, mut requests: mpsc::Receiver<Outgoing>)
-    where
+    async fn run<S>(
+        self,
+        stream: S,
+        mut requests: mpsc::Receiver<Outgoing>,
+        renewal: Option<Moment>,
+    ) where
         S: AsyncRead + AsyncWrite + Unpin + Send,
     {
         let (reader, writer) = tokio::io::split(stream);
@@ -248,7 +365,7 @@ impl Driver {
         let cause = tokio::select! {
             biased;
             cause = self.read(reader) => cause,
-            cause = self.write(writer, &mut requests) => cause,
+            cause = self.write(writer, &mut requests, renewal) => cause,
             cause = self.watch() => cause,
         };
         requests.close();
@@ -272,26 +389,27 @@ impl Driver {
         &self,
         mut writer: impl AsyncWrite + Unpin,
         requests: &mut mpsc::Receiver<Outgoing>,
+        mut renewal: Option<Moment>,
     ) -> FaultCause {
-        while let Some(Outgoing { mut frame, patience, reply }) = requests.recv().await {
-            let sent = {
-                let mut session = self.session();
-                let what = (frame.api, frame.version);
-                session.send(what, reply, self.clock.now(), patience)
+        loop {
+            let next = match renewal {
+                None => requests.recv().await,
+                // Both arms are cancel-safe: a request stays in the queue, a moment stays.
+                Some(at) => tokio::select! {
+                    biased;
+                    () = self.clock.sleep_until(at) => {
+                        match self.renew(&mut writer).await {
+                            Ok(next) => renewal = next,
+                            Err(cause) => return cause,
+                        }
+                        continue;
+                    }
+                    next = requests.recv() => next,
+                },
             };
-            let correlation = match sent {
-                Ok(correlation) => correlation,
-                Err((reply, fault)) => {
-                    let cause = FaultCause::from(fault);
-                    let fault = ConnectionFault { fate: Fate::Unsent, cause: cause.clone() };
-                    drop(reply.send(Err(fault)));
-                    return cause;
-                }
-            };
-            frame.set_correlation(correlation);
-            self.sent.notify_one();
-            if let Err(error) = write_frame(&mut writer, &frame).await {
-                return FaultCause::Closed(error.to_string());
+            let Some(outgoing) = next else { break };
+            if let Err(cause) = self.write_one(&mut writer, outgoing).await {
+                return cause;
             }
         }
         // No handle is left: wait for the last answers, then hang up.
@@ -301,12 +419,88 @@ impl Driver {
         FaultCause::Closed("it is not needed any more".into())
     }
 
+    async fn write_one(
+        &self,
+        writer: &mut (impl AsyncWrite + Unpin),
+        Outgoing { mut frame, patience, reply }: Outgoing,
+    ) -> Result<(), FaultCause> {
+        let sent = {
+            let mut session = self.session();
+            let what = (frame.api, frame.version);
+            session.send(what, reply, self.clock.now(), patience)
+        };
+        let correlation = match sent {
+            Ok(correlation) => correlation,
+            Err((reply, fault)) => {
+                let cause = FaultCause::from(fault);
+                let fault = ConnectionFault { fate: Fate::Unsent, cause: cause.clone() };
+                drop(reply.send(Err(fault)));
+                return Err(cause);
+            }
+        };
+        frame.set_correlation(correlation);
+        self.sent.notify_one();
+        write_frame(writer, &frame)
+            .await
+            .map_err(|error| FaultCause::Closed(self.closing_words(&error)))
+    }
+
+    /// Logs in again on the same connection (KIP-368), behind the requests that are in flight;
+    /// those that come meanwhile wait in the queue. When to do it the next time.
+    async fn renew(
+        &self,
+        writer: &mut (impl AsyncWrite + Unpin),
+    ) -> Result<Option<Moment>, FaultCause> {
+        let begun = self.access.log_in(&self.versions, self.clock)?;
+        let Some((mut authentication, mut frame)) = begun else { return Ok(None) };
+        loop {
+            let (reply, answer) = oneshot::channel();
+            let outgoing = Outgoing { frame, patience: RENEWAL_PATIENCE, reply };
+            self.write_one(writer, outgoing).await?;
+            // The read loop runs beside this one and answers.
+            let body = match answer.await {
+                Ok(Ok(body)) => body,
+                Ok(Err(fault)) => return Err(fault.cause),
+                Err(_) => return Err(FaultCause::Closed("it was shut down".into())),
+            };
+            match authentication.on_answer(&body).map_err(LoginError::from)? {
+                AuthStep::Send(next) => frame = next,
+                AuthStep::Done(lifetime) => {
+                    tracing::debug!(lifetime_ms = lifetime, "session renewed");
+                    return Ok(Access::renewal(lifetime, self.clock));
+                }
+            }
+        }
+    }
+
+    /// What an error of the stream means.
+    fn closing_words(&self, error: &io::Error) -> String {
+        match (tls_error(error), error.kind()) {
+            (Some(tls), _) => explain(tls, None),
+            (None, io::ErrorKind::UnexpectedEof) => "closed by the broker".into(),
+            (None, _) => error.to_string(),
+        }
+    }
+
     async fn read(&self, mut reader: impl AsyncRead + Unpin) -> FaultCause {
+        let mut answered = false;
         loop {
             let frame = match self.read_frame(&mut reader).await {
                 Ok(frame) => frame,
+                // ApiVersions is answered before a login; the first real request is not.
+                Err(FaultCause::Closed(why))
+                    if !answered
+                        && self.access.sasl.is_none()
+                        && self.session().in_flight() > 0 =>
+                {
+                    return FaultCause::Closed(format!(
+                        "{why} instead of a first answer; a listener does that which expects SASL, \
+                         so look at `security.protocol`"
+                    ));
+                }
                 Err(cause) => return cause,
             };
+            answered = true;
             let correlation = i32::from_be_bytes(*frame.first_chunk().expect("length is >= 4"));
             let (ticket, idle) = {
                 let mut session = self.session();
@@ -331,10 +525,7 @@ impl Driver {
     }
 
     async fn read_frame(&self, reader: &mut (impl AsyncRead + Unpin)) -> Result<Bytes, FaultCause> {
-        let closed = |error: io::Error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => FaultCause::Closed("closed by the broker".into()),
-            _ => FaultCause::Closed(error.to_string()),
-        };
+        let closed = |error: io::Error| FaultCause::Closed(self.closing_words(&error));
         let mut prefix = [0; 4];
         reader.read_exact(&mut prefix).await.map_err(closed)?;
         let length = frame_length(prefix, FRAME_BYTES_MAX)?;

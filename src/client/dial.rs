@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
 
 /// A broker's address as written in the properties file or advertised by the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,6 +73,8 @@ impl fmt::Debug for Dialer {
 pub(super) enum Stream {
     Tcp(TcpStream),
     Memory(DuplexStream),
+    /// Boxed: its state is large, and its work hides one step more.
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl AsyncRead for Stream {
@@ -83,6 +86,7 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, into),
             Self::Memory(stream) => Pin::new(stream).poll_read(cx, into),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, into),
         }
     }
 }
@@ -96,6 +100,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Self::Memory(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 
@@ -103,6 +108,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
             Self::Memory(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -110,6 +116,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Memory(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 
@@ -121,6 +128,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
             Self::Memory(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
         }
     }
 
@@ -128,6 +136,7 @@ impl AsyncWrite for Stream {
         match self {
             Self::Tcp(stream) => stream.is_write_vectored(),
             Self::Memory(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! and opens further connections (lanes) for whoever must not wait behind others: a long poll
 //! delays nothing but its own lane.
 
+mod access;
 mod acls;
 mod admin;
 mod clock;
@@ -14,10 +15,18 @@ mod epochs;
 mod fetch_session;
 mod frame_budget;
 mod groups;
+mod jaas;
+mod keystore;
 mod log;
+mod login;
 mod metadata;
+mod pem;
+mod pkcs8;
 mod retry;
+mod security;
+mod tls;
 
+pub use access::LoginError;
 pub use admin::{
     CreateTopic, EARLIEST, EndOffsets, LATEST, ListedOffset, OpenTransaction, PartitionError,
     TopicError,
@@ -30,5 +39,10 @@ pub use fetch_session::{FetchSession, SessionKey, SessionPlan};
 pub use frame_budget::FrameBudget;
 pub use groups::{Committed, ListedGroup, Offsets as GroupOffsets};
 pub use log::{Appended, LogError, LogRecord, NewRecord, ScannedBatch};
+pub use login::credentials;
 pub use metadata::{Broker, MetadataView, PartitionView, TopicView};
 pub use retry::{Backoff, Jitter};
+pub use security::{
+    Provide, Provided, SaslSettings, Security, Store, StoreFormat, TlsSettings, Trust,
+};
+pub use tls::{TlsError, cipher_suites};

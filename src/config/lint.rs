@@ -46,7 +46,6 @@ pub(super) fn check(reader: &mut Reader<'_>, layers: &Layers<'_>, names: &Names<
         encoding(reader, value.chosen);
         names.line(reader, value.chosen);
     }
-    providers(reader, layers);
 }
 
 /// Text that was saved as UTF-8, which Java does not read as such.
@@ -65,27 +64,6 @@ fn encoding(reader: &mut Reader<'_>, entry: &Entry) {
     let message = "this looks like UTF-8, but a properties file is read as ISO-8859-1";
     let hint = "keep to ASCII, and write other characters as \\uXXXX";
     reader.warn(entry, part, message, Some(hint.to_owned()));
-}
-
-/// Values that a config provider would fill in.
-fn providers(reader: &mut Reader<'_>, layers: &Layers<'_>) {
-    let Some(value) = layers.top("config.providers") else { return };
-    let providers: Vec<String> =
-        value.text().split(',').map(|name| format!("${{{}:", name.trim())).collect();
-    for (_, value) in layers.file().iter() {
-        let text = value.text();
-        for provider in &providers {
-            let Some(at) = text.find(provider.as_str()) else { continue };
-            let start = text[..at].chars().count();
-            let length = text[at..].chars().take_while(|c| *c != '}').count() + 1;
-            reader.error(
-                value.chosen,
-                Part::Characters { start, length },
-                "config providers are not supported yet in this version",
-                Some("write the value itself, or fill it in before the start".to_owned()),
-            );
-        }
-    }
 }
 
 impl Names<'_> {
@@ -489,15 +467,6 @@ mod tests {
             said_about("topics = a\ntopics = b"),
             ["warning: line 2 has the same key and wins [-]"]
         );
-    }
-
-    #[test]
-    fn a_value_for_a_config_provider_is_refused_only_if_there_is_that_provider() {
-        let value = "a.ssl.key.password = ${env:KEY}";
-        assert!(said_about(value).is_empty());
-
-        let said = said_about(&format!("config.providers = env, file\n{value}"));
-        assert!(said[0].starts_with("error: config providers are not supported yet"), "{said:?}");
     }
 
     #[test]

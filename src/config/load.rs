@@ -9,11 +9,13 @@ use super::layers::{Layered, Layers, Map, Role};
 use super::lint::{self, Names};
 use super::problems::{Part, Problem, Problems};
 use super::properties::Document;
+use super::providers::{self, Filled};
 use super::read::Reader;
+use super::security;
 use super::settings::{
     Backoff, ClusterSettings, DefaultsFrom, ExistingRecordsPolicy, FlowSettings, GapPolicy,
     HeartbeatSettings, Isolation, MirrorSettings, OffsetReset, OffsetStorage, OversizePolicy,
-    ProcessSettings, RecreatePolicy, Security, TruncationPolicy, VerifyCrc,
+    ProcessSettings, RecreatePolicy, TruncationPolicy, VerifyCrc,
 };
 use crate::mm2;
 use crate::model::{ClusterAlias, FlowId, Side, TopicName};
@@ -44,14 +46,12 @@ pub fn load(
     bytes: &[u8],
     only_targets: &[String],
 ) -> Result<MirrorSettings, Problems> {
-    let document = Document::parse(bytes);
+    let mut document = Document::parse(bytes);
+    let mut errors: Vec<Problem> = document.errors.iter().map(Problem::syntax).collect();
+    let filled = providers::fill(&mut document, &mut errors);
     let layers = Layers::new(&document);
-    let reader = Reader {
-        document: &document,
-        errors: document.errors.iter().map(Problem::syntax).collect(),
-        warnings: Vec::new(),
-    };
-    let mut loader = Loader { layers: &layers, reader };
+    let reader = Reader { document: &document, errors, warnings: Vec::new() };
+    let mut loader = Loader { layers: &layers, filled: &filled, reader };
     let settings = loader.all(only_targets);
     let Reader { mut errors, mut warnings, .. } = loader.reader;
     lint::in_order(&mut errors);
@@ -65,6 +65,7 @@ pub fn load(
 
 struct Loader<'a, 'l> {
     layers: &'l Layers<'a>,
+    filled: &'l Filled,
     reader: Reader<'a>,
 }
 
@@ -260,7 +261,7 @@ impl Loader<'_, '_> {
         Some(ClusterSettings {
             alias: alias.clone(),
             bootstrap,
-            security: security(reader, map.get("security.protocol")),
+            security: security::read(reader, self.filled, alias, &map),
             client_id: map.get("client.id").map(|value| Reader::text(value).to_owned()),
             request_timeout: reader.millis(get("request.timeout.ms"), 30_000),
             metadata_max_age: reader.millis(get("metadata.max.age.ms"), 300_000),
@@ -353,8 +354,12 @@ impl Loader<'_, '_> {
             (Side::Target, Role::Admin),
         ];
         for (side, role) in clients.into_iter().filter(|_| enabled) {
-            let map = self.layers.client(&id, side, role);
-            security(&mut self.reader, map.get("security.protocol"));
+            let alias = match side {
+                Side::Source => &id.source,
+                Side::Target => &id.target,
+            };
+            let (cluster, role) = (self.layers.cluster(alias), self.layers.client(&id, side, role));
+            security::same_for_role(&mut self.reader, alias, &cluster, &role);
         }
         let policy = self.policy(&id, &connector);
         let reader = &mut self.reader;
@@ -505,23 +510,6 @@ impl Loader<'_, '_> {
 /// The default of a flow's key, from the registry.
 pub(super) fn default(name: &str) -> &'static str {
     keys::find(Scope::Flow, name).map_or("", |row| row.default)
-}
-
-fn security(reader: &mut Reader<'_>, value: Option<&Layered<'_>>) -> Security {
-    const LATER: [&str; 3] = ["SSL", "SASL_PLAINTEXT", "SASL_SSL"];
-    let Some(value) = value else { return Security::Plaintext };
-    let text = Reader::text(value).to_ascii_uppercase();
-    if LATER.contains(&text.as_str()) {
-        let message = format!("{text} is not supported yet in this version");
-        let hint = "only PLAINTEXT works for now";
-        reader.error(value.chosen, Part::Value, message, Some(hint.to_owned()));
-    } else if text != "PLAINTEXT" {
-        let message = "unknown protocol; known: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL";
-        let near = lint::nearest(&text, LATER.into_iter().chain(["PLAINTEXT"]));
-        let hint = near.map(|near| format!("did you mean {near}?"));
-        reader.error(value.chosen, Part::Value, message, hint);
-    }
-    Security::Plaintext
 }
 
 /// A replication factor; -1 stands for the broker's own default.

@@ -6,7 +6,8 @@
 //!                                       keys ── lint ──▶ problems
 //! ```
 //!
-//! Pure: the caller reads the file. Every problem is found in one pass and shown at its place.
+//! The caller reads the file; only config providers open others. Every problem is found in one
+//! pass and shown at its place.
 
 mod groups;
 pub mod keys;
@@ -15,7 +16,9 @@ mod lint;
 mod load;
 pub mod problems;
 pub mod properties;
+mod providers;
 mod read;
+mod security;
 mod settings;
 
 pub use load::load;
@@ -23,6 +26,6 @@ pub use problems::{Problem, Problems, render_warnings};
 pub use settings::{
     Backoff, ClusterSettings, DefaultsFrom, ExistingRecordsPolicy, FlowSettings, GapPolicy,
     GroupSettings, HeartbeatSettings, Isolation, MirrorSettings, OffsetReset, OffsetStorage,
-    OffsetSyncs, OversizePolicy, ProcessSettings, RecreatePolicy, Security, SyncsLocation,
+    OffsetSyncs, OversizePolicy, ProcessSettings, RecreatePolicy, SyncsLocation,
     TruncationPolicy, VerifyCrc,
 };

@@ -39,6 +39,13 @@ impl Text {
     pub fn place(&self, character: usize) -> Place {
         self.places[character.min(self.places.len() - 1)]
     }
+
+    /// Other text in the same place, such as what a config provider fills in.
+    pub(super) fn replaced(&self, text: &str) -> Self {
+        let mut places = vec![self.place(0); text.chars().count()];
+        places.push(self.place(usize::MAX));
+        Self { text: text.to_owned(), places }
+    }
 }
 
 /// One key with its value.

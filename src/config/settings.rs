@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::problems::Problem;
+use crate::client::Security;
 use crate::model::{ClusterAlias, FlowId, TopicName};
 use crate::policy::{
     ConfigFilter, ConfigMode, FlowTopics, GroupFilter, ReplicationPolicy, TopicFilter,
@@ -81,13 +82,6 @@ pub struct Backoff {
     pub first: Duration,
     /// The longest; at least `first`.
     pub longest: Duration,
-}
-
-/// How connections are secured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Security {
-    /// Not at all.
-    Plaintext,
 }
 
 /// One flow.

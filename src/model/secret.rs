@@ -2,18 +2,20 @@
 
 use std::fmt;
 
+use zeroize::Zeroizing;
+
 /// Text that logs, errors and status must not show: passwords, tokens, private keys.
 ///
-/// `Debug` prints a placeholder and there is no `Display`; reading it takes the explicit
-/// [`Secret::reveal`], which a reviewer can search for.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+/// `Debug` and `Display` print `[hidden]`; reading it takes the explicit [`Secret::reveal`], which
+/// a reviewer can search for. Its bytes are overwritten with zeros when it is dropped.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(Zeroizing<String>);
 
 impl Secret {
     /// Wraps `text`.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+        Self(Zeroizing::new(text.into()))
     }
 
     /// The text itself, for the one place that needs it.
@@ -25,6 +27,25 @@ impl Secret {
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<secret>")
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[hidden]")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_printed_as_hidden_and_read_only_on_purpose() {
+        let secret = Secret::new("hunter2");
+
+        assert_eq!(format!("{secret} {secret:?}"), "[hidden] [hidden]");
+        assert_eq!(secret.reveal(), "hunter2");
     }
 }

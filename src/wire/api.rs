@@ -23,6 +23,8 @@ pub enum Api {
     ListGroups,
     /// What versions the broker speaks.
     ApiVersions,
+    /// Chooses the mechanism of authentication.
+    SaslHandshake,
     /// Makes topics.
     CreateTopics,
     /// Gives out producer ids.
@@ -31,6 +33,8 @@ pub enum Api {
     OffsetForLeaderEpoch,
     /// Reads topic and broker configs.
     DescribeConfigs,
+    /// Carries the tokens of authentication (KIP-152).
+    SaslAuthenticate,
     /// Adds partitions to topics.
     CreatePartitions,
     /// Sets and removes topic configs one by one (KIP-339).
@@ -77,6 +81,14 @@ const TABLE: &[Row] = &[
     },
     // 4 tells states, 5 also types: whether a group's members are of the protocol of KIP-848.
     Row { api: Api::ListGroups, key: 16, name: "ListGroups", range: (4, 5), flexible_from: 3 },
+    // 0 goes on with bare tokens; 1 frames them in SaslAuthenticate. It never became flexible.
+    Row {
+        api: Api::SaslHandshake,
+        key: 17,
+        name: "SaslHandshake",
+        range: (1, 1),
+        flexible_from: i16::MAX,
+    },
     Row { api: Api::ApiVersions, key: 18, name: "ApiVersions", range: (0, 4), flexible_from: 3 },
     // 4 lets the broker choose partition count and replication factor.
     Row { api: Api::CreateTopics, key: 19, name: "CreateTopics", range: (4, 7), flexible_from: 5 },
@@ -101,6 +113,14 @@ const TABLE: &[Row] = &[
         name: "DescribeConfigs",
         range: (1, 4),
         flexible_from: 4,
+    },
+    // 1 tells for how long the session holds (KIP-368).
+    Row {
+        api: Api::SaslAuthenticate,
+        key: 36,
+        name: "SaslAuthenticate",
+        range: (0, 2),
+        flexible_from: 2,
     },
     Row {
         api: Api::CreatePartitions,

@@ -218,7 +218,11 @@ fn of(api: Api) -> Option<&'static [Field]> {
         Api::DescribeAcls => Some(DESCRIBE_ACLS),
         Api::CreateAcls => Some(CREATE_ACLS),
         Api::DescribeProducers => Some(DESCRIBE_PRODUCERS),
-        Api::Produce | Api::Fetch | Api::ApiVersions => None,
+        Api::Produce
+        | Api::Fetch
+        | Api::ApiVersions
+        | Api::SaslHandshake
+        | Api::SaslAuthenticate => None,
     }
 }
 

@@ -211,6 +211,7 @@ impl Run {
                 request_timeout: REQUEST_TIMEOUT,
                 connect_timeout: CONNECT_TIMEOUT,
                 dialer: fake.dialer(),
+                security: heliograph::client::Security::default(),
             };
             Cluster::new(settings, clock, &tracker, end.clone())
         };

@@ -23,8 +23,8 @@ const NO_CHANGES: super::Status =
 pub(super) const KEYS: &[&[Key]] = &[
     keys! { Process, "MirrorMakerConfig";
         "clusters": List = "", Same, "Aliases of all clusters.";
-        "config.providers": List = "", later("config providers"), "Names of the config providers that `${name:..}` may ask.";
-        "config.providers.*": String = "", later("config providers"), "Class and parameters of a config provider.";
+        "config.providers": List = "", Same, "Names of the config providers that `${name:..}` may ask.";
+        "config.providers.*": String = "", Same, "Class and parameters of a config provider.";
         "dedicated.mode.enable.internal.rest": Boolean = "false", REST, "Whether workers talk to each other over REST.";
         "listeners": List = "http://:8083", REST, "Addresses of the internal REST server.";
         "listeners.https.*": String = "", REST, "TLS of the internal REST server.";

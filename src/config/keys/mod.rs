@@ -179,6 +179,14 @@ pub fn is_secret(key: &str) -> bool {
     MARKS.iter().any(|mark| key.contains(mark))
 }
 
+/// Whether `key`, prefixes included, is one whose value is a secret by its kind.
+#[must_use]
+pub fn is_password(key: &str) -> bool {
+    all().filter(|row| row.kind == Kind::Password).any(|row| {
+        key.strip_suffix(row.name).is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.'))
+    })
+}
+
 /// Whether a value looks like one that holds credentials, whatever its key says: a JAAS line
 /// under a misspelt key must not be shown either.
 #[must_use]
