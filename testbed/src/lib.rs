@@ -13,6 +13,7 @@
 //! | what a mirror says: its log, its page | [`events`] |
 //! | the physical floor | [`relay`] |
 //! | a link of a hundred milliseconds; clients of bare frames | [`delay`], [`raw`] |
+//! | certificates, secured listeners | [`certs`], [`secured`] |
 //! | frames recorded from real brokers | [`tap`] |
 //! | what the real MM2 leaves behind, and what we do | [`side_by_side`] |
 //! | commands | [`setup`], [`mod@bench`], [`soak`], [`demo`] |
@@ -26,6 +27,7 @@
 pub mod admin;
 pub mod agent;
 pub mod bench;
+pub mod certs;
 pub mod cluster;
 pub mod compare;
 pub mod delay;
@@ -44,6 +46,7 @@ pub mod process;
 pub mod raw;
 pub mod relay;
 pub mod scratch;
+pub mod secured;
 pub mod setup;
 pub mod side_by_side;
 pub mod soak;

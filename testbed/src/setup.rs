@@ -33,7 +33,7 @@ struct Need {
     why: &'static str,
 }
 
-const NEEDS: [Need; 4] = [
+const NEEDS: [Need; 5] = [
     Need {
         program: "javac",
         package: "openjdk-17-jdk-headless",
@@ -41,6 +41,7 @@ const NEEDS: [Need; 4] = [
     },
     Need { program: "mvn", package: "maven", why: "fetches Kafka's jars" },
     Need { program: "musl-gcc", package: "musl-tools", why: "links the static binary" },
+    Need { program: "openssl", package: "openssl", why: "makes certificates for tests" },
     Need { program: "setpriv", package: "util-linux", why: "ties child processes to their parent" },
 ];
 

@@ -144,7 +144,7 @@ pub(super) fn limit_row(data: Data, source: &Cluster, options: &Options) -> Resu
 
 /// Nobody shall be the first to write to a broker that has compiled nothing yet: brokers run for months.
 fn warm_target(data: Data) -> Result<Cluster> {
-    let target = Shape::cluster("target", data.shape.target_is_delayed())?;
+    let target = data.shape.target()?;
     target.create_topic(&Topic::new("warm-up").partitions(8))?;
     let like = if data.shape == Shape::Small { Shape::Small } else { Shape::Kib };
     target.fill(&like.fill(WARM_UP_RECORDS).to("warm-up"))?;
@@ -164,10 +164,9 @@ pub(super) fn mirror_row(
     let flow = FlowFile::one_way(("s", source), ("t", &target))
         .topics("bench")
         .set("tasks.max", options.tasks.to_string())
-        .set("s.bootstrap.servers", address(source, shape.source_is_delayed())?)
-        .set("t.bootstrap.servers", address(&target, shape.target_is_delayed())?)
         // The same work for both; MirrorMaker 2 would copy aborted records, too.
         .set("s.consumer.isolation.level", "read_committed");
+    let flow = shape.point(flow, source, &target)?;
     if shape == Shape::Many {
         // A broker makes a thousand folders in ten seconds: that is no figure of a mirror.
         target.create_topic(&Topic::new("s.bench").partitions(shape.partitions()))?;

@@ -2,16 +2,20 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 
 use super::BROKER_JVM;
 use super::measure::Data;
 use crate::admin::Topic;
+use crate::certs::Certs;
 use crate::cluster::{Cluster, ClusterSpec};
 use crate::fill::{Codec, Fill};
+use crate::flow::FlowFile;
+use crate::secured::{Way, listeners};
 use crate::version::Version;
 
 /// Of the link in the delayed shapes.
@@ -49,10 +53,14 @@ pub enum Shape {
     Txn,
     /// A topic that was cleaned: more than half of its records are gone, from the middle of its batches.
     Compacted,
+    /// As `Kib`, with TLS on both sides.
+    Tls,
+    /// The same in batches of about 1 KiB.
+    TlsSmallBatches,
 }
 
 impl Shape {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Kib,
         Self::Small,
         Self::TenKib,
@@ -64,6 +72,8 @@ impl Shape {
         Self::DelayedTarget,
         Self::DelayedOne,
         Self::DelayedTargetOne,
+        Self::Tls,
+        Self::TlsSmallBatches,
     ];
 
     /// On the command line.
@@ -80,6 +90,8 @@ impl Shape {
             Self::DelayedTargetOne => "delayed-target-one",
             Self::Txn => "txn",
             Self::Compacted => "compacted",
+            Self::Tls => "tls",
+            Self::TlsSmallBatches => "tls-1k-batches",
         }
     }
 
@@ -94,12 +106,12 @@ impl Shape {
     /// Written; what a reader sees is less where records are aborted or cleaned away.
     const fn records(self, quick: bool) -> u64 {
         let all = match self {
-            Self::Kib => 2 * 1_024 * 1_024,
+            Self::Kib | Self::Tls => 2 * 1_024 * 1_024,
             Self::Small => 10_000_000,
             Self::TenKib => 200_000,
             Self::One | Self::Many | Self::Delayed | Self::DelayedTarget => 1_024 * 1_024,
             Self::Compacted => 1_600_000,
-            Self::Txn => 400_000,
+            Self::Txn | Self::TlsSmallBatches => 400_000,
             // Fifty a second, if each batch waits for its own round trip.
             Self::DelayedOne | Self::DelayedTargetOne => 16_000,
         };
@@ -129,7 +141,13 @@ impl Shape {
             .run(200)
             .producers(2);
         match self {
-            Self::Kib | Self::Many | Self::One | Self::Delayed | Self::DelayedTarget => kib,
+            Self::Kib
+            | Self::Many
+            | Self::One
+            | Self::Delayed
+            | Self::DelayedTarget
+            | Self::Tls => kib,
+            Self::TlsSmallBatches => kib.batches(1, 0),
             Self::Small => Fill::new("bench", records)
                 .codec(Codec::Lz4)
                 .null_keys(1.0)
@@ -156,17 +174,58 @@ impl Shape {
         }
     }
 
-    /// A fresh cluster for this shape's source or target.
+    pub(super) const fn is_secured(self) -> bool {
+        matches!(self, Self::Tls | Self::TlsSmallBatches)
+    }
+
+    /// A fresh cluster as other questions than those of data have it.
     pub(super) fn cluster(name: &str, delayed: bool) -> Result<Cluster> {
         let spec = ClusterSpec::new(Version::V4_3_1).named(name).jvm(BROKER_JVM);
         if delayed { spec.delayed_listener(DELAYED, ROUND_TRIP) } else { spec }.start()
+    }
+
+    /// A fresh target for this shape.
+    pub(super) fn target(self) -> Result<Cluster> {
+        self.secured_or("target", self.target_is_delayed())
+    }
+
+    fn secured_or(self, name: &str, delayed: bool) -> Result<Cluster> {
+        if !self.is_secured() {
+            return Self::cluster(name, delayed);
+        }
+        let spec = ClusterSpec::new(Version::V4_3_1).named(name).jvm(BROKER_JVM);
+        listeners(spec, certs()?, false).start()
+    }
+
+    /// Points the file's clusters at what this shape measures.
+    pub(super) fn point(
+        self,
+        mut flow: FlowFile,
+        source: &Cluster,
+        target: &Cluster,
+    ) -> Result<FlowFile> {
+        for (alias, cluster, delayed) in
+            [("s", source, self.source_is_delayed()), ("t", target, self.target_is_delayed())]
+        {
+            let key = format!("{alias}.bootstrap.servers");
+            if !self.is_secured() {
+                flow = flow.set(key, address(cluster, delayed)?);
+                continue;
+            }
+            let way = Way::new("bench", "TLS", "SSL").trusting(certs()?, "PEM")?;
+            flow = flow.set(key, cluster.bootstrap_of(way.listener, "127.0.0.1")?);
+            for (key, value) in &way.lines {
+                flow = flow.set(format!("{alias}.{key}"), value);
+            }
+        }
+        Ok(flow)
     }
 
     /// The source, filled, read once, and what lies on it.
     pub(super) fn source(self, quick: bool) -> Result<(Cluster, Data)> {
         let written = self.records(quick);
         eprintln!("testbed: filling the source with {written} records ({self})");
-        let source = Self::cluster("source", self.source_is_delayed())?;
+        let source = self.secured_or("source", self.source_is_delayed())?;
         let mut topic = Topic::new("bench").partitions(self.partitions());
         if self == Self::Compacted {
             topic = topic
@@ -213,6 +272,13 @@ fn await_clean(source: &Cluster) -> Result<()> {
     source.set_topic_config("bench", "cleanup.policy", "delete")
 }
 
+/// One authority for all clusters of a run.
+fn certs() -> Result<&'static Certs> {
+    static CERTS: OnceLock<Result<Certs, String>> = OnceLock::new();
+    let certs = CERTS.get_or_init(|| Certs::new().map_err(|error| format!("{error:#}")));
+    certs.as_ref().map_err(|error| anyhow!("{error}"))
+}
+
 /// `bootstrap.servers` for the mirror, through the link if there is one.
 pub(super) fn address(cluster: &Cluster, delayed: bool) -> Result<String> {
     if delayed { cluster.bootstrap_of(DELAYED, "127.0.0.1") } else { Ok(cluster.bootstrap()) }
@@ -232,6 +298,8 @@ impl fmt::Display for Shape {
             Self::DelayedTargetOne => "1 KiB batches, 1 partition, target 100 ms away",
             Self::Txn => "1 KiB, transactions",
             Self::Compacted => "1 KiB, lz4, compacted",
+            Self::Tls => "1 KiB, none, TLS on both sides",
+            Self::TlsSmallBatches => "1 KiB batches, TLS on both sides",
         })
     }
 }
