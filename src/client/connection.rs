@@ -451,8 +451,9 @@ impl Driver {
         &self,
         writer: &mut (impl AsyncWrite + Unpin),
     ) -> Result<Option<Moment>, FaultCause> {
-        let begun = self.access.log_in(&self.versions, self.clock)?;
-        let Some((mut authentication, mut frame)) = begun else { return Ok(None) };
+        let begun = self.clock.now();
+        let login = self.access.log_in(&self.versions, self.clock)?;
+        let Some((mut authentication, mut frame)) = login else { return Ok(None) };
         loop {
             let (reply, answer) = oneshot::channel();
             let outgoing = Outgoing { frame, patience: RENEWAL_PATIENCE, reply };
@@ -466,7 +467,12 @@ impl Driver {
             match authentication.on_answer(&body).map_err(LoginError::from)? {
                 AuthStep::Send(next) => frame = next,
                 AuthStep::Done(lifetime) => {
-                    tracing::debug!(lifetime_ms = lifetime, "session renewed");
+                    let took = self.clock.now().since(begun);
+                    tracing::debug!(
+                        lifetime_ms = lifetime,
+                        took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+                        "session renewed"
+                    );
                     return Ok(Access::renewal(lifetime, self.clock));
                 }
             }
