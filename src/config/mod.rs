@@ -26,6 +26,6 @@ pub use problems::{Problem, Problems, render_warnings};
 pub use settings::{
     Backoff, ClusterSettings, DefaultsFrom, ExistingRecordsPolicy, FlowSettings, GapPolicy,
     GroupSettings, HeartbeatSettings, Isolation, MirrorSettings, OffsetReset, OffsetStorage,
-    OffsetSyncs, OversizePolicy, ProcessSettings, RecreatePolicy, SyncsLocation,
-    TruncationPolicy, VerifyCrc,
+    OffsetSyncs, OversizePolicy, ProcessSettings, RecreatePolicy, SyncsLocation, TruncationPolicy,
+    VerifyCrc,
 };

@@ -2,7 +2,7 @@
 
 use super::Key;
 use super::Status::Same;
-use super::{accepted, differs, keys, later, refused};
+use super::{accepted, differs, keys, refused};
 
 const REST: super::Status =
     accepted("workers share a flow through the target's group coordinator, not over REST");
