@@ -159,8 +159,8 @@ mod tests {
     #[test]
     fn slots_are_those_of_mm2() {
         let far = 1 << 40;
-        type Row = (Vec<i64>, &'static [(usize, i64)]);
-        let table: [Row; 9] = [
+        type Row<'a> = (Vec<i64>, &'a [(usize, i64)]);
+        let table: [Row<'_>; 9] = [
             ((0..10).collect(), &[(0, 9), (1, 8), (2, 6), (3, 4), (4, 0)]),
             ((0..20).collect(), &[(0, 19), (1, 18), (2, 16), (3, 12), (4, 8), (5, 0)]),
             (
