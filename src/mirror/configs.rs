@@ -30,6 +30,7 @@ pub struct ConfigSync {
 
 /// Configs that replicas were made with since the last configs round: those are owned. Without
 /// this, a config that changes on the source before that round would seem to be made by hand.
+/// Holds no more than the topics that this process made.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Made(Arc<MadeInner>);
 
