@@ -1,6 +1,7 @@
 //! Consumer groups of a cluster: which there are, what they have committed, committing for them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use kafka_protocol::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
@@ -24,6 +25,10 @@ const GROUPS_PER_REQUEST: usize = 100;
 /// From here on several groups can be named in one request.
 const FIND_SEVERAL: i16 = 4;
 const FETCH_SEVERAL: i16 = 8;
+
+/// How long one coordinator may take. One dead broker must not hold up the groups of the others;
+/// its own have another coordinator soon.
+const NODE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often a group is asked for again that moves from one coordinator to another.
 const ATTEMPTS_MAX: u32 = 5;
@@ -78,7 +83,8 @@ impl Cluster {
         let nodes: Vec<NodeId> = self.view().brokers.keys().copied().collect();
         let (mut groups, mut failed) = (Vec::new(), Vec::new());
         for node in &nodes {
-            let asked = self.request(Route::Node(*node), &ListGroupsRequest::default()).await;
+            let request = ListGroupsRequest::default();
+            let asked = self.request_within(Route::Node(*node), &request, NODE_PATIENCE).await;
             let answer = match asked {
                 Ok(answer) if answer.error_code == 0 => answer,
                 Ok(answer) => {
@@ -160,12 +166,18 @@ impl Cluster {
                 }
             }
             for (node, groups) in by_node {
-                self.fetch_from(node, &groups, &mut offsets).await?;
+                if let Err(error) = self.fetch_from(node, &groups, &mut offsets).await {
+                    tracing::debug!(cluster = %self.alias(), %error, "a coordinator does not answer");
+                    for group in groups {
+                        offsets.entry(group).or_insert(Err(NOT_AVAILABLE));
+                    }
+                }
             }
             left.retain(|group| has_moved(offsets.get(group)));
             if left.is_empty() || backoff.failures() >= ATTEMPTS_MAX {
                 return Ok(offsets);
             }
+            offsets.retain(|_, found| !has_moved(Some(found)));
             tokio::time::sleep(backoff.fail()).await;
         }
     }
@@ -190,7 +202,8 @@ impl Cluster {
                 request.group_id = wire(&groups[0]);
                 request.topics = None;
             }
-            let answer = self.request(Route::Node(node), &request).await?;
+            let route = Route::Node(node);
+            let answer = self.request_within(route, &request, NODE_PATIENCE).await?;
             if version >= FETCH_SEVERAL {
                 take_several(&answer, offsets);
             } else {
@@ -234,7 +247,7 @@ impl Cluster {
         loop {
             let groups = [group.to_owned()];
             let found = self.coordinators(&groups).await?.remove(group);
-            let node = match found.unwrap_or(Err(ErrorCode(15))) {
+            let node = match found.unwrap_or(Err(NOT_AVAILABLE)) {
                 Ok(node) => node,
                 Err(code) if backoff.failures() >= ATTEMPTS_MAX => {
                     return Err(self.refused(Api::FindCoordinator, backoff.failures() + 1, code));
@@ -260,6 +273,9 @@ impl Cluster {
         }
     }
 }
+
+/// `COORDINATOR_NOT_AVAILABLE`.
+const NOT_AVAILABLE: ErrorCode = ErrorCode(15);
 
 /// `COORDINATOR_LOAD_IN_PROGRESS`, `COORDINATOR_NOT_AVAILABLE`, `NOT_COORDINATOR`.
 fn moves(code: ErrorCode) -> bool {

@@ -214,6 +214,12 @@ impl Ledger {
         self.entries.get(source).map(|entry| entry.map.end())
     }
 
+    /// Partitions whose maps are of several chunks.
+    pub(super) fn long(&self) -> Vec<TopicPartition> {
+        let long = self.entries.iter().filter(|(_, entry)| entry.map.is_long());
+        long.map(|(source, _)| source.clone()).collect()
+    }
+
     /// The source's logs begin here now.
     pub(super) fn forget_before(&mut self, starts: &BTreeMap<TopicPartition, Offset>) {
         for (source, start) in starts {

@@ -104,6 +104,12 @@ impl Offsets {
         self.book.take_syncs(all)
     }
 
+    /// Partitions whose maps may say something about what the source has lost since.
+    #[must_use]
+    pub fn long_maps(&self) -> Vec<TopicPartition> {
+        self.book.long_maps()
+    }
+
     /// The source's logs begin here now; what maps say about what lies before is dropped.
     pub fn forget_before(&self, starts: &BTreeMap<TopicPartition, Offset>) {
         self.book.forget_before(starts);

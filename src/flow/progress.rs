@@ -142,6 +142,11 @@ impl ProgressBook {
         self.pages().ledger.copied(source)
     }
 
+    /// Partitions whose maps are of several chunks.
+    pub(super) fn long_maps(&self) -> Vec<TopicPartition> {
+        self.pages().ledger.long()
+    }
+
     /// The source's logs begin here now: nobody asks for what lies before.
     pub(super) fn forget_before(&self, starts: &BTreeMap<TopicPartition, Offset>) {
         self.pages().ledger.forget_before(starts);

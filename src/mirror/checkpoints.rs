@@ -399,10 +399,9 @@ impl GroupRounds {
             by_group.entry(&one.checkpoint.group).or_default().push(one);
         }
         let (listed, failed) = self.target.list_groups().await?;
-        if let Some(error) = failed.into_iter().next() {
-            // A group that is not known to be idle may have members.
-            return Err(error.into());
-        }
+        // A group that is not listed for that may have members: then its coordinator refuses.
+        let words = failed.first().map(|error| format!("not all groups are known: {error}"));
+        self.tell("listing on the target", &words.unwrap_or_default());
         let busy: BTreeSet<&str> =
             listed.iter().filter(|group| !group.is_idle()).map(|group| group.id.as_str()).collect();
         let there: BTreeSet<&str> = listed.iter().map(|group| group.id.as_str()).collect();

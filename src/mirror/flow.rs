@@ -14,13 +14,17 @@ use super::internal_topics::{InternalTopic, ensure};
 use super::offset_syncs::SyncWriter;
 use super::rounds::{Notes, Pace, Round, RoundBoard, Rounds, Trouble};
 use super::topics::{TopicRules, TopicsRound};
-use crate::client::{Backoff, Cluster, FrameBudget};
+use crate::client::{Backoff, Cluster, EARLIEST, FrameBudget, ListedOffset};
 use crate::flow::{FlowSettings, FlowStatus, Offsets, Pair, Probe, Supervisor, Workers};
 use crate::model::{FlowId, Side};
 
 /// How long a cluster may take to answer at first before that is worth a line. A first attempt
 /// that takes longer is still made to its end.
 const GREETING: Duration = Duration::from_secs(2);
+
+/// How often the heads of offset maps are dropped: retention is looked at by brokers every five
+/// minutes (`log.retention.check.interval.ms`).
+const TRIM_INTERVAL: Duration = Duration::from_secs(300);
 
 /// How long each cluster may take to answer once more when the flow ends.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -195,7 +199,7 @@ impl MirrorFlow {
                     syncs.run().await;
                 }
             };
-            tokio::join!(write, groups.run());
+            tokio::join!(write, groups.run(), self.trim(&offsets));
             std::future::pending::<()>().await;
         };
         let copying = supervisor.run(plans, shutdown.clone(), self.settings.drain_patience);
@@ -208,6 +212,22 @@ impl MirrorFlow {
             syncs.finish().await;
         }
         if drained { self.farewell().await } else { FlowEnd::Late }
+    }
+
+    /// Drops what offset maps say about records that the source has lost; ends never.
+    async fn trim(&self, offsets: &Offsets) {
+        loop {
+            tokio::time::sleep(TRIM_INTERVAL).await;
+            let long = offsets.long_maps();
+            if long.is_empty() {
+                continue;
+            }
+            let listed = self.source.list_offsets(&long, EARLIEST, false).await;
+            let start = |(partition, found): (_, Result<ListedOffset, _>)| {
+                Some((partition, found.ok()?.offset))
+            };
+            offsets.forget_before(&listed.into_iter().filter_map(start).collect());
+        }
     }
 
     /// Passes the supervisor's state on; ends never.

@@ -458,6 +458,12 @@ impl OffsetMap {
         self.bytes() + self.chunks.len() * size_of::<Held>()
     }
 
+    /// Whether it is of several chunks.
+    #[must_use]
+    pub fn is_long(&self) -> bool {
+        self.chunks.len() > 1
+    }
+
     /// Drops chunks that end before `upstream`, where the source's log begins now.
     pub fn forget_before(&mut self, upstream: Offset) {
         while self.chunks.get(1).is_some_and(|next| next.first.upstream <= upstream) {
