@@ -34,7 +34,7 @@ impl SyncRule {
         }
         let last = self.last.unwrap_or_else(|| map.start().downstream);
         let span = newest.downstream.since(last);
-        let between = (span / lag_max.max(1)).clamp(0, BETWEEN_MAX);
+        let between = ((span - 1) / lag_max.saturating_add(1)).clamp(0, BETWEEN_MAX);
         let step = span / (between + 1);
         for i in 1..=between {
             let downstream = last.advance(step * i);
@@ -72,4 +72,85 @@ fn newest(map: &OffsetMap) -> Option<Bend> {
     }
     let downstream = Offset(end.0 - 1);
     Some(Bend { upstream: map.reverse(downstream)?, downstream })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A partition whose records are noted one by one, as MM2 sees them.
+    struct Noted {
+        map: OffsetMap,
+        rule: SyncRule,
+    }
+
+    impl Noted {
+        fn at(upstream: i64, downstream: i64) -> Self {
+            let map = OffsetMap::new(Bend::new(upstream, downstream));
+            Self { map, rule: SyncRule::default() }
+        }
+
+        fn note(&mut self, upstream: i64, downstream: i64, lag_max: i64) -> Vec<Bend> {
+            let bends = self.map.bends();
+            self.map.push(Bend::new(upstream, downstream));
+            let bent = self.map.bends() > bends;
+            self.map.advance(Bend::new(upstream + 1, downstream + 1));
+            self.rule.note(&self.map, bent, lag_max);
+            self.rule.take()
+        }
+    }
+
+    #[test]
+    fn no_record_is_further_behind_a_sync_than_mm2_allows() {
+        // Upstream and downstream offsets of MM2's own test, in which MM2 writes syncs so that
+        // none is more than `offset.lag.max` behind one, and one behind each hole. Where an offset
+        // goes back, the partition was started anew.
+        let runs: [&[(i64, i64)]; 3] = [
+            &[(0, 100), (2, 102), (3, 152), (4, 153), (5, 154), (6, 203), (7, 204)],
+            &[(2, 206), (3, 207)],
+            &[(4, 3), (5, 4), (7, 6)],
+        ];
+        for run in runs {
+            let mut noted = Noted::at(run[0].0, run[0].1);
+            let mut newest = None;
+            for (upstream, downstream) in run {
+                newest = noted.note(*upstream, *downstream, 50).last().copied().or(newest);
+                let behind = downstream - newest.unwrap().downstream.0;
+                assert!((0..=50).contains(&behind), "{upstream} {downstream}: {newest:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_hole_is_followed_by_a_sync() {
+        let mut noted = Noted::at(0, 0);
+        assert_eq!(noted.note(0, 0, 100), [Bend::new(0, 0)]);
+        assert_eq!(noted.note(1, 1, 100), []);
+        assert_eq!(noted.note(3, 2, 100), [Bend::new(3, 2)]);
+        assert_eq!(noted.note(4, 3, 100), []);
+    }
+
+    #[test]
+    fn records_that_run_on_get_one_sync_for_each_lag_and_quiet_ones_their_last() {
+        let mut noted = Noted::at(0, 0);
+        let syncs: Vec<i64> =
+            (0..1_000).flat_map(|i| noted.note(i, i, 100)).map(|sync| sync.upstream.0).collect();
+        assert_eq!(syncs, (0..10).map(|i| 101 * i).collect::<Vec<_>>());
+        noted.rule.flush(&noted.map);
+        assert_eq!(noted.rule.take(), [Bend::new(999, 999)]);
+        noted.rule.flush(&noted.map);
+        assert_eq!(noted.rule.take(), []);
+    }
+
+    #[test]
+    fn a_bulk_copy_between_two_notes_leaves_syncs_in_its_middle() {
+        let mut noted = Noted::at(0, 0);
+        noted.map.push(Bend::new(0, 0));
+        noted.map.advance(Bend::new(80_000, 80_000));
+        noted.rule.note(&noted.map, true, 100);
+        let syncs: Vec<i64> = noted.rule.take().iter().map(|sync| sync.upstream.0).collect();
+        assert_eq!(syncs.len(), 8);
+        assert!(syncs.windows(2).all(|pair| pair[1] - pair[0] < 11_000), "{syncs:?}");
+        assert_eq!(syncs.last(), Some(&79_999));
+    }
 }
