@@ -364,7 +364,10 @@ impl RecordWalk {
             if let Some((at, offset)) = next.checked_sub(1).and_then(|run| runs.get(run)) {
                 let downstream = offset.advance(i64::try_from(index - at).unwrap_or(i64::MAX));
                 let here = Bend { upstream, downstream };
-                if !behind.runs_to(here) && downstream > behind.downstream {
+                if behind.runs_to(here) {
+                    // As many offsets as records: each of them had one.
+                    bend(bends, *behind);
+                } else if downstream > behind.downstream {
                     hold_back(bends, *behind, upstream);
                 }
                 bend(bends, here);

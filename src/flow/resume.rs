@@ -331,9 +331,9 @@ impl Planner {
                 let lost = trimmed && !walk.has_found() && copied < ends.source.start;
                 let upstream = if lost { copied } else { walk.upstream };
                 let epoch = walk.epoch;
-                // What was on its way may have been taken by compaction, and other records come next.
-                start = self.shutting_out(start.identity, start);
-                let end = Bend { upstream, downstream: ends.target.end };
+                // What was not found may have stood anywhere before what the source has now.
+                let shown = upstream.max(ends.source.start);
+                let end = Bend { upstream: shown, downstream: ends.target.end };
                 (upstream, epoch, walk.into_bends(end))
             }
             Step::GoOn if !walk.is_done() => {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::internal_topics::{InternalTopic, ensure};
+use super::rounds::{Notes, Round, Trouble};
 use crate::client::{Cluster, Committed, LATEST, LogError, NewRecord, RequestError};
 use crate::flow::{Offsets, Translated};
 use crate::mm2::{Checkpoint, OffsetSync};
@@ -26,10 +27,7 @@ const CONSUMERS: &str = "consumer";
 const KINDS: [&str; 2] = ["classic", "consumer"];
 
 /// The first round waits until partitions have been decided about.
-const FIRST_AFTER: Duration = Duration::from_secs(2);
-
-/// A round that fails is tried again after this, or at its next time if that is sooner.
-const AGAIN_AFTER: Duration = Duration::from_secs(10);
+pub(super) const FIRST_AFTER: Duration = Duration::from_secs(2);
 
 /// Which groups are mirrored, and how.
 #[derive(Clone, Debug)]
@@ -71,6 +69,26 @@ pub(super) struct GroupRounds {
     store: Option<SyncStore>,
     /// What was said last, by subject, so that it is said once.
     told: BTreeMap<&'static str, String>,
+    /// When groups are looked for; `None` if they were, and are to be only once.
+    find_at: Option<Moment>,
+    /// When checkpoints are written, and offsets committed.
+    emit_at: Moment,
+    commit_at: Moment,
+}
+
+impl Round for GroupRounds {
+    /// Looks for groups, translates what they have committed, writes checkpoints and commits, each
+    /// at its own interval.
+    ///
+    /// # Errors
+    ///
+    /// [`Trouble`] if a cluster does not answer, or a topic that is needed cannot be had.
+    async fn run(&mut self) -> Result<Notes, Trouble> {
+        self.look_after().await.map_err(Trouble::failed)?;
+        let mut notes = Notes::default();
+        notes.undone.extend(self.told.values().filter(|what| !what.is_empty()).cloned());
+        Ok(notes)
+    }
 }
 
 /// A group's place on the target, and the source partition behind it.
@@ -98,6 +116,7 @@ impl GroupRounds {
         offsets: &Offsets,
         reverse: Option<watch::Receiver<Option<Offsets>>>,
     ) -> Self {
+        let now = source.clock().now();
         Self {
             rules,
             source: source.clone(),
@@ -109,49 +128,17 @@ impl GroupRounds {
             known: None,
             store: None,
             told: BTreeMap::new(),
+            find_at: Some(now),
+            emit_at: now,
+            commit_at: now,
         }
     }
 
-    /// Runs without end.
-    pub(super) async fn run(&mut self) {
-        let (checkpoints, offsets) = (self.rules.checkpoints, self.rules.offsets);
-        if checkpoints.is_none() && offsets.is_none() {
-            return;
-        }
-        let clock = self.source.clock();
-        let first = clock.now().after(FIRST_AFTER);
-        let (mut refresh_at, mut emit_at, mut commit_at) = (Some(first), first, first);
-        loop {
-            let next = match (checkpoints, offsets) {
-                (Some(_), Some(_)) => emit_at.min(commit_at),
-                (Some(_), None) => emit_at,
-                (None, _) => commit_at,
-            };
-            clock.sleep_until(next).await;
-            let now = clock.now();
-            let due = |interval: Option<Duration>, at: Moment| interval.filter(|_| now >= at);
-            let (emit, commit) = (due(checkpoints, emit_at), due(offsets, commit_at));
-            let find = refresh_at.is_some_and(|at| now >= at);
-            let outcome = self.round(find, emit.is_some(), commit.is_some()).await;
-            let again = |interval: Duration| match &outcome {
-                Ok(()) => now.after(interval),
-                Err(_) => now.after(interval.min(AGAIN_AFTER)),
-            };
-            if let Some(interval) = emit {
-                emit_at = again(interval);
-            }
-            if let Some(interval) = commit {
-                commit_at = again(interval);
-            }
-            if find && outcome.is_ok() {
-                refresh_at = self.rules.refresh.map(|interval| now.after(interval));
-            }
-            match outcome {
-                Ok(()) => self.tell("round", ""),
-                Err(error) => {
-                    self.tell("round", &format!("group offsets are not mirrored: {error}"))
-                }
-            }
+    /// How often there is something to do; `None` for never.
+    pub(super) fn interval(&self) -> Option<Duration> {
+        match (self.rules.checkpoints, self.rules.offsets) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
         }
     }
 
@@ -170,17 +157,24 @@ impl GroupRounds {
         self.told.insert(subject, what.to_owned());
     }
 
-    async fn round(&mut self, find: bool, emit: bool, commit: bool) -> Result<(), RoundError> {
-        if find {
+    /// Does what is due.
+    async fn look_after(&mut self) -> Result<(), RoundError> {
+        let now = self.source.clock().now();
+        if self.find_at.is_some_and(|at| now >= at) {
             self.find_groups().await?;
+            self.find_at = self.rules.refresh.map(|interval| now.after(interval));
         }
         self.load().await?;
         let mirrored = self.look().await?;
-        if emit {
+        // Rounds come early the first time, so that flows do not keep step: what is due soon is due.
+        let due = |interval: Duration, at: Moment| now.after(interval / 4) >= at;
+        if let Some(interval) = self.rules.checkpoints.filter(|one| due(*one, self.emit_at)) {
             self.emit(&mirrored).await?;
+            self.emit_at = now.after(interval);
         }
-        if commit {
+        if let Some(interval) = self.rules.offsets.filter(|one| due(*one, self.commit_at)) {
             self.commit(&mirrored).await?;
+            self.commit_at = now.after(interval);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::acls::{AclSync, AclsRound};
-use super::checkpoints::{GroupRounds, GroupRules};
+use super::checkpoints::{FIRST_AFTER, GroupRounds, GroupRules};
 use super::configs::{ConfigSync, ConfigsRound, Made};
 use super::internal_topics::{InternalTopic, ensure};
 use super::offset_syncs::SyncWriter;
@@ -199,7 +199,7 @@ impl MirrorFlow {
                     syncs.run().await;
                 }
             };
-            tokio::join!(write, groups.run(), self.trim(&offsets));
+            tokio::join!(write, self.groups(&mut groups), self.trim(&offsets));
             std::future::pending::<()>().await;
         };
         let copying = supervisor.run(plans, shutdown.clone(), self.settings.drain_patience);
@@ -371,6 +371,13 @@ impl MirrorFlow {
         Rounds::new(self.id(), pace, self.source.clock(), &self.board)
             .run(Some(made.wake()), &mut round)
             .await;
+    }
+
+    async fn groups(&self, round: &mut GroupRounds) {
+        let Some(interval) = round.interval() else { return };
+        tokio::time::sleep(FIRST_AFTER).await;
+        let pace = Self::pace("groups", Some(interval));
+        Rounds::new(self.id(), pace, self.source.clock(), &self.board).run(None, round).await;
     }
 
     async fn acls(&self) {

@@ -567,6 +567,7 @@ impl Run {
     }
 
     fn take_line(&mut self, line: &Line) {
+        self.evidence.without_map |= line.message.starts_with("no offset map");
         let Some((topic, partition)) = line.field("partition").rsplit_once('-') else { return };
         let Ok(partition) = partition.parse() else { return };
         let place = (topic.to_owned(), partition);
