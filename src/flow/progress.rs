@@ -475,6 +475,10 @@ impl Committer {
         anchors: &BTreeMap<TopicPartition, Anchor>,
         reset: &BTreeMap<TopicPartition, Offset>,
     ) -> Result<(), LogError> {
+        // The supervisor waits for this: it must not wait for what others have to write.
+        if anchors.is_empty() && reset.is_empty() {
+            return Ok(());
+        }
         let mut places = self.writing.lock().await;
         if !reset.is_empty() {
             self.append_offsets(reset).await?;
