@@ -123,6 +123,10 @@
 //! * An answer to a Fetch is looked at only if it was asked from the present position: after a
 //!   position moved back, what lies between would seem to be missing
 //!   ([`copy::Copier::on_fetched`]).
+//! * The supervisor waits only for what it has to write itself: while it waited for offset maps of
+//!   other partitions, a partition that had just stopped was missing in the status (seed 3809).
+//! * What a killed process copied behind its anchor may be gone from the source: whoever stands there
+//!   goes on at the first record that may be meant (`flow::align`), or a record would be skipped.
 //! * A partition is looked at again only when nothing of it is in flight; what is found in the
 //!   target's log must be all there is (`flow::shard`).
 //! * A partition that waits for its target lets go of its frames, or a few of them would hold the

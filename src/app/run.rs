@@ -168,14 +168,12 @@ async fn run_flows(settings: &MirrorSettings) -> Result<Exit, Failure> {
 
 /// Tells each flow which one goes the other way.
 fn introduce(mirrors: &mut [(FlowId, MirrorFlow)]) {
-    for one in 0..mirrors.len() {
-        for other in 0..mirrors.len() {
-            let (id, back) = (&mirrors[one].0, &mirrors[other].0);
-            if id.source == back.target && id.target == back.source {
-                let [(_, mirror), (_, reverse)] =
-                    mirrors.get_disjoint_mut([one, other]).expect("two flows");
-                mirror.set_reverse(reverse);
-            }
+    let all: BTreeMap<FlowId, _> =
+        mirrors.iter().map(|(id, mirror)| (id.clone(), mirror.offsets())).collect();
+    for (id, mirror) in mirrors {
+        let back = FlowId { source: id.target.clone(), target: id.source.clone() };
+        if let Some(offsets) = all.get(&back) {
+            mirror.set_reverse(offsets.clone());
         }
     }
 }

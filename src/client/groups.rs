@@ -286,15 +286,21 @@ fn has_moved(found: Option<&Result<BTreeMap<TopicPartition, Committed>, ErrorCod
     matches!(found, Some(Err(code)) if moves(*code))
 }
 
-fn committed(offset: i64, epoch: i32, metadata: Option<&StrBytes>) -> Committed {
-    Committed {
-        offset: Offset(offset),
-        epoch: LeaderEpoch(epoch),
-        metadata: metadata.map_or_else(String::new, |text| text.as_str().to_owned()),
+/// Adds what is committed for a partition; one without an offset, or refused, is left out.
+fn take(
+    found: &mut BTreeMap<TopicPartition, Committed>,
+    of: TopicPartition,
+    (offset, epoch, code): (i64, i32, i16),
+    metadata: Option<&StrBytes>,
+) {
+    if offset >= 0 && code == 0 {
+        let metadata = metadata.map_or_else(String::new, |text| text.as_str().to_owned());
+        let committed = Committed { offset: Offset(offset), epoch: LeaderEpoch(epoch), metadata };
+        found.insert(of, committed);
     }
 }
 
-/// Partitions without an offset, and those that are refused, are left out.
+/// The answer about one group, below version 8.
 fn take_one(
     answer: &OffsetFetchResponse,
 ) -> Result<BTreeMap<TopicPartition, Committed>, ErrorCode> {
@@ -305,11 +311,9 @@ fn take_one(
     let mut found = BTreeMap::new();
     for topic in &answer.topics {
         for one in &topic.partitions {
-            if one.committed_offset >= 0 && one.error_code == 0 {
-                let of = TopicPartition::new(topic.name.as_str(), one.partition_index);
-                let (offset, epoch) = (one.committed_offset, one.committed_leader_epoch);
-                found.insert(of, committed(offset, epoch, one.metadata.as_ref()));
-            }
+            let of = TopicPartition::new(topic.name.as_str(), one.partition_index);
+            let said = (one.committed_offset, one.committed_leader_epoch, one.error_code);
+            take(&mut found, of, said, one.metadata.as_ref());
         }
     }
     Ok(found)
@@ -318,20 +322,15 @@ fn take_one(
 fn take_several(answer: &OffsetFetchResponse, offsets: &mut Offsets) {
     for group in &answer.groups {
         let code = ErrorCode(group.error_code);
-        if code.is_error() {
-            offsets.insert(group.group_id.as_str().to_owned(), Err(code));
-            continue;
-        }
         let mut found = BTreeMap::new();
         for topic in &group.topics {
             for one in &topic.partitions {
-                if one.committed_offset >= 0 && one.error_code == 0 {
-                    let of = TopicPartition::new(topic.name.as_str(), one.partition_index);
-                    let (offset, epoch) = (one.committed_offset, one.committed_leader_epoch);
-                    found.insert(of, committed(offset, epoch, one.metadata.as_ref()));
-                }
+                let of = TopicPartition::new(topic.name.as_str(), one.partition_index);
+                let said = (one.committed_offset, one.committed_leader_epoch, one.error_code);
+                take(&mut found, of, said, one.metadata.as_ref());
             }
         }
-        offsets.insert(group.group_id.as_str().to_owned(), Ok(found));
+        let outcome = if code.is_error() { Err(code) } else { Ok(found) };
+        offsets.insert(group.group_id.as_str().to_owned(), outcome);
     }
 }

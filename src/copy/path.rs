@@ -28,15 +28,15 @@ pub(super) const MERGED_BATCHES_MAX: usize = 4096;
 
 /// Batches smaller than this are merged when several of one partition are ready.
 ///
-/// Uncompressed, a record costs 30 ns to move, and a batch 15 to 25 us to send (a request's
-/// share, the broker's checks, its answer): measured with `benches/merge.rs` and with a topic of
-/// 16 KiB batches, `batch.size`'s default, which merging makes cheaper on both sides. Beyond 32 KiB
-/// the bytes themselves cost more than sending one batch less saves.
+/// Uncompressed, records are moved for less than it costs to send a batch of them (a request's
+/// share, the broker's checks, its answer): `cargo bench` shows the first, and a topic of 16 KiB
+/// batches, `batch.size`'s default, became cheaper on both sides. Beyond 32 KiB the bytes
+/// themselves cost more than sending one batch less saves.
 const PLAIN_BELOW: usize = 32 * 1024;
 
 /// The same for compressed batches, which have to be unpacked and packed.
 ///
-/// That costs 5 to 10 us per KiB with lz4, many times that with gzip: from 2 KiB on, sending
+/// That costs by the byte, and with gzip many times what it costs with lz4: from 2 KiB on, sending
 /// is cheaper, as long as the way is short.
 const PACKED_BELOW: usize = 2 * 1024;
 

@@ -128,10 +128,10 @@ impl MirrorFlow {
         self.offsets.subscribe()
     }
 
-    /// Says which flow goes the other way: groups that read what came from there are translated back
-    /// to where it came from.
-    pub fn set_reverse(&mut self, other: &Self) {
-        self.reverse = Some(other.offsets());
+    /// Gives it the offsets of the flow that goes the other way: groups that read what came from
+    /// there are translated back to where it came from.
+    pub fn set_reverse(&mut self, offsets: watch::Receiver<Option<Offsets>>) {
+        self.reverse = Some(offsets);
     }
 
     /// Looks into the flow while it runs.

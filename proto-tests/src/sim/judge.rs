@@ -121,6 +121,12 @@ impl Evidence {
         })
     }
 
+    /// Where each record is on the target, by its number.
+    fn there(&self, place: &Place) -> BTreeMap<u64, i64> {
+        let records = self.target.get(place).into_iter().flatten();
+        records.filter_map(|record| Some((serial(record)?, record.offset))).collect()
+    }
+
     /// Records that should be on the target and are not.
     #[must_use]
     pub fn missing(&self, place: &Place) -> Vec<&Entry> {
@@ -260,7 +266,6 @@ fn halts(evidence: &Evidence, out: &mut Vec<Violation>) {
 }
 
 fn committed(evidence: &Evidence, out: &mut Vec<Violation>) {
-    let none = Vec::new();
     for one in &evidence.committed {
         let place = &one.place;
         let name = shown(place);
@@ -271,13 +276,7 @@ fn committed(evidence: &Evidence, out: &mut Vec<Violation>) {
                 format!("{name}: downstream {downstream} was written, and {} is the end", one.end);
             out.push(Violation { invariant: "committed", what });
         }
-        let there: BTreeMap<u64, i64> = evidence
-            .target
-            .get(place)
-            .unwrap_or(&none)
-            .iter()
-            .filter_map(|record| Some((serial(record)?, record.offset)))
-            .collect();
+        let there = evidence.there(place);
         let early = evidence.ledger.get(place).into_iter().flatten().find(|entry| {
             entry.generation == one.generation
                 && entry.fate == Fate::Wanted
@@ -301,19 +300,12 @@ fn committed(evidence: &Evidence, out: &mut Vec<Violation>) {
 /// Against a list of all records: a reader at an upstream offset goes on at the first record that
 /// it has not seen.
 fn translated(evidence: &Evidence, out: &mut Vec<Violation>) {
-    let none = Vec::new();
     for (place, (generation, told)) in &evidence.translated {
         // What lies behind the place where it stopped is not on the target.
         if evidence.halts.contains_key(place) {
             continue;
         }
-        let there: BTreeMap<u64, i64> = evidence
-            .target
-            .get(place)
-            .unwrap_or(&none)
-            .iter()
-            .filter_map(|record| Some((serial(record)?, record.offset)))
-            .collect();
+        let there = evidence.there(place);
         let entries = evidence.ledger.get(place).into_iter().flatten();
         let copied: BTreeMap<i64, i64> = entries
             .filter(|entry| entry.generation == *generation)
