@@ -9,6 +9,8 @@
 //! | a Kafka cluster in memory, with a real broker's rules and faults on demand | [`broker`] |
 //! | whole flows under seeded faults, and their judge | [`sim`] |
 
+#![forbid(unsafe_code)]
+
 pub mod broker;
 pub mod copy_run;
 pub mod golden;

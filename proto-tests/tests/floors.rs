@@ -310,3 +310,22 @@ fn the_scanner_finds_each_kind_of_violation() {
         assert_eq!(violations(Path::new(file), text), Vec::<String>::new(), "{file}: {text}");
     }
 }
+
+/// Files that may hold `unsafe`, each for one call of the system that no crate has.
+const UNSAFE_IN: &[&str] = &["client/inflow.rs"];
+
+/// Files of `sources` with the word `unsafe` in their code.
+fn unsafe_files(sources: &[(PathBuf, String)]) -> Vec<String> {
+    let holds = |text: &str| tokens(text).iter().any(|token| token == "unsafe");
+    let found = sources.iter().filter(|(_, text)| holds(text));
+    found.map(|(path, _)| path.display().to_string()).collect()
+}
+
+#[test]
+fn unsafe_stands_only_where_it_was_agreed() {
+    assert_eq!(unsafe_files(&sources()), UNSAFE_IN);
+    // Negative control.
+    let planted = ("a.rs".into(), "fn f() { unsafe { g() } } // \"".to_owned());
+    let harmless = ("b.rs".into(), "// unsafe\nconst A: &str = \"unsafe\";".to_owned());
+    assert_eq!(unsafe_files(&[planted, harmless]), ["a.rs"]);
+}

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes};
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::timeout;
@@ -18,6 +18,7 @@ use super::access::{Access, Leave, LoginError};
 use super::clock::Clock;
 use super::dial::{DialError, Endpoint, Stream, dial};
 use super::frame_budget::{Admission, FrameBudget};
+use super::inflow::{Inflow, Watermark};
 use super::tls::{TlsError, explain, tls_error};
 use crate::model::Moment;
 use crate::wire::{
@@ -202,7 +203,15 @@ impl Connection {
             access: Arc::clone(access),
             versions: Arc::clone(&versions),
         };
-        tracker.spawn(driver.run(stream, requests, renewal));
+        match stream {
+            // The two halves of a socket need no lock between them.
+            Stream::Tcp(stream) => {
+                tracker.spawn(driver.run(stream.into_split(), requests, renewal));
+            }
+            stream => {
+                tracker.spawn(driver.run(tokio::io::split(stream), requests, renewal));
+            }
+        }
         Ok(Self { queue, versions, round_trip })
     }
 
@@ -352,15 +361,15 @@ impl Driver {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn run<S>(
+    async fn run<R, W>(
         self,
-        stream: S,
+        (reader, writer): (R, W),
         mut requests: mpsc::Receiver<Outgoing>,
         renewal: Option<Moment>,
     ) where
-        S: AsyncRead + AsyncWrite + Unpin + Send,
+        R: AsyncRead + Watermark + Unpin + Send,
+        W: AsyncWrite + Unpin + Send,
     {
-        let (reader, writer) = tokio::io::split(stream);
         // None of the three is resumed after another has ended, so none needs cancel safety.
         let cause = tokio::select! {
             biased;
@@ -488,10 +497,11 @@ impl Driver {
         }
     }
 
-    async fn read(&self, mut reader: impl AsyncRead + Unpin) -> FaultCause {
+    async fn read(&self, reader: impl AsyncRead + Watermark + Unpin) -> FaultCause {
         let mut answered = false;
+        let mut inflow = Inflow::new(reader);
         loop {
-            let frame = match self.read_frame(&mut reader).await {
+            let frame = match self.read_frame(&mut inflow).await {
                 Ok(frame) => frame,
                 // ApiVersions is answered before a login; the first real request is not.
                 Err(FaultCause::Closed(why))
@@ -530,22 +540,17 @@ impl Driver {
         }
     }
 
-    async fn read_frame(&self, reader: &mut (impl AsyncRead + Unpin)) -> Result<Bytes, FaultCause> {
+    async fn read_frame(
+        &self,
+        inflow: &mut Inflow<impl AsyncRead + Watermark + Unpin>,
+    ) -> Result<Bytes, FaultCause> {
         let closed = |error: io::Error| FaultCause::Closed(self.closing_words(&error));
-        let mut prefix = [0; 4];
-        reader.read_exact(&mut prefix).await.map_err(closed)?;
-        let length = frame_length(prefix, FRAME_BYTES_MAX)?;
+        let length = frame_length(inflow.prefix().await.map_err(closed)?, FRAME_BYTES_MAX)?;
         let mut admission = match &self.budget {
             Some(budget) => budget.admit(length).await,
             None => Admission::free(length),
         };
-        while admission.buffer.len() < length {
-            let missing = length - admission.buffer.len();
-            let read = reader.read_buf(&mut (&mut admission.buffer).limit(missing)).await;
-            if read.map_err(closed)? == 0 {
-                return Err(FaultCause::Closed("closed by the broker inside an answer".into()));
-            }
-        }
+        inflow.fill(&mut admission.buffer, length).await.map_err(closed)?;
         Ok(admission.seal())
     }
 

@@ -13,6 +13,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
+use super::tls::Ahead;
+
 /// A broker's address as written in the properties file or advertised by the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Endpoint {
@@ -74,7 +76,7 @@ pub(super) enum Stream {
     Tcp(TcpStream),
     Memory(DuplexStream),
     /// Boxed: its state is large, and its work hides one step more.
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<Ahead>>),
 }
 
 impl AsyncRead for Stream {

@@ -15,6 +15,7 @@ mod epochs;
 mod fetch_session;
 mod frame_budget;
 mod groups;
+mod inflow;
 mod jaas;
 mod keystore;
 mod log;

@@ -16,6 +16,7 @@ use rustls::{
     AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore,
     SignatureScheme, SupportedProtocolVersion, version,
 };
+use tokio::io::BufReader;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -31,6 +32,13 @@ const EXPIRES_SOON_S: i64 = 14 * 24 * 60 * 60;
 
 /// How often the same warning about a certificate is repeated.
 const WARN_AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A socket that is read ahead of the decoder, which takes 4 KiB at a time: a call of the system
+/// for each would be a quarter of a million per GiB.
+pub(super) type Ahead = BufReader<TcpStream>;
+
+/// Bytes read ahead: a few records of TLS, of 16 KiB each.
+const AHEAD_BYTES: usize = 64 * 1024;
 
 /// Why there is no TLS.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,11 +95,12 @@ impl Tls {
         host: &str,
         patience: Duration,
         clock: Clock,
-    ) -> Result<Box<TlsStream<TcpStream>>, TlsError> {
+    ) -> Result<Box<TlsStream<Ahead>>, TlsError> {
         let name = ServerName::try_from(host.to_owned()).map_err(|_| {
             TlsError::SetUp(format!("{host:?} is no name that a certificate could be for"))
         })?;
         let connector = TlsConnector::from(self.config(clock)?);
+        let stream = BufReader::with_capacity(AHEAD_BYTES, stream);
         let stream = timeout(patience, connector.connect(name, stream))
             .await
             .map_err(|_| TlsError::Silent(patience))?

@@ -45,6 +45,9 @@ impl RoundTrips {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizing {
     round_trips: RoundTrips,
+    /// As configured: one partition's part where there are many.
+    least: (usize, usize),
+    /// On a short way.
     base: (usize, usize),
     /// Of one partition in one answer.
     pub(super) partition: usize,
@@ -55,7 +58,21 @@ pub(super) struct Sizing {
 impl Sizing {
     /// Sizes for a short way.
     pub(super) fn new(partition: usize, answer: usize) -> Self {
-        Self { round_trips: RoundTrips::default(), base: (partition, answer), partition, answer }
+        let base = (partition, answer);
+        Self { round_trips: RoundTrips::default(), least: base, base, partition, answer }
+    }
+
+    /// Shares an answer among `partitions`: where they are few, each brings more at a time, since
+    /// every request costs a wake-up here and one at the broker. Says whether sizes changed.
+    pub(super) fn share(&mut self, partitions: usize) -> bool {
+        let share = self.least.1 / partitions.max(1);
+        let before = self.base.0;
+        // Half an answer at most: the next one is fetched while this one is sent.
+        self.base.0 = share.min(self.least.1 / 2).max(self.least.0);
+        if self.partition <= before.max(self.base.0) {
+            self.partition = self.base.0;
+        }
+        self.base.0 != before
     }
 
     /// Takes notice of an answer: how long it took, its bytes, and those of its largest
@@ -128,6 +145,23 @@ mod tests {
         for _ in 0..20 {
             assert!(!sizing.on_answer((ms(100), ms(100)), (1000, 1000), 4 * MIB));
         }
+    }
+
+    #[test]
+    fn few_partitions_share_an_answer_and_many_have_the_least() {
+        let mut sizing = Sizing::new(MIB / 4, 2 * MIB);
+        for (partitions, share) in [(1, MIB), (2, MIB), (4, MIB / 2), (8, MIB / 4), (900, MIB / 4)]
+        {
+            sizing.share(partitions);
+            assert_eq!(sizing.partition, share, "{partitions} partitions");
+        }
+        // What has grown for a long way stays.
+        for _ in 0..20 {
+            let filled = (sizing.partition, sizing.partition);
+            sizing.on_answer((ms(100), ms(100)), filled, 4 * MIB);
+        }
+        assert!(sizing.share(1));
+        assert_eq!(sizing.partition, 4 * MIB);
     }
 
     #[test]

@@ -19,6 +19,8 @@
 //! | commands | [`setup`], [`mod@bench`], [`soak`], [`demo`] |
 //!
 //! Everything is blocking; every wait has a bound. Loads go to the loopback interface only.
+
+#![forbid(unsafe_code)]
 #![expect(
     clippy::disallowed_methods,
     reason = "the test bed measures real processes by real clocks; nothing here runs under a test clock"

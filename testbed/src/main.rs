@@ -1,5 +1,7 @@
 //! `cargo testbed ...`: the commands of the test bed.
 
+#![forbid(unsafe_code)]
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;

@@ -157,6 +157,9 @@ impl Shard {
                 return self.on_lane_lost(Side::Source, node, &error.to_string(), now);
             }
         };
+        if self.settings.fetch_grows && lane.sizing.share(lane.members.len()) {
+            lane.dirty.extend(&lane.members);
+        }
         let topic_ids = uses_topic_ids(version);
         let bytes_max = i32::try_from(lane.sizing.partition).unwrap_or(i32::MAX);
         let changed: Vec<SlotId> = if lane.session.is_full() {
