@@ -308,6 +308,10 @@ impl Cluster {
         self.ask::<Value>("create_acls", json!({ "rules": rules })).map(drop)
     }
 
+    pub fn delete_acls(&self, rules: &[Rule]) -> Result<()> {
+        self.ask::<Value>("delete_acls", json!({ "rules": rules })).map(drop)
+    }
+
     /// All access rules, sorted.
     pub fn acls(&self) -> Result<Vec<Rule>> {
         let mut rules: Vec<Rule> = self.ask("acls", json!({}))?;
@@ -337,6 +341,49 @@ impl Cluster {
 
     pub fn group_offsets(&self, group: &str) -> Result<Vec<GroupOffset>> {
         self.ask("group_offsets", json!({ "group": group }))
+    }
+
+    /// Commits the same offsets for `count` groups, `prefix0` and so on.
+    pub fn commit_many(&self, prefix: &str, count: u32, offsets: &[GroupOffset]) -> Result<()> {
+        let args = json!({
+            "bootstrap": self.bootstrap(), "prefix": prefix, "count": count, "offsets": offsets,
+        });
+        Agent::shared()?.call::<Value>("commit_many", args, READ_WAIT).map(drop)
+    }
+
+    /// What `count` groups, `prefix0` and so on, have committed; those without anything are left out.
+    pub fn many_offsets(
+        &self,
+        prefix: &str,
+        count: u32,
+    ) -> Result<BTreeMap<String, Vec<GroupOffset>>> {
+        let args = json!({ "bootstrap": self.bootstrap(), "prefix": prefix, "count": count });
+        Agent::shared()?.call("groups_offsets", args, READ_WAIT)
+    }
+
+    /// Takes away what a group has committed for these partitions.
+    pub fn delete_group_offsets(&self, group: &str, offsets: &[GroupOffset]) -> Result<()> {
+        let args = json!({ "group": group, "offsets": offsets });
+        self.ask::<Value>("delete_group_offsets", args).map(drop)
+    }
+
+    /// Creates `count` topics like `topic`, named `<its name>0` and so on.
+    pub fn create_topics(&self, topic: &Topic, count: u32) -> Result<()> {
+        let args = json!({
+            "bootstrap": self.bootstrap(),
+            "prefix": topic.name,
+            "count": count,
+            "partitions": topic.partitions,
+            "replication_factor": topic.replication_factor.unwrap_or_else(|| self.replication_factor()),
+            "configs": topic.configs,
+        });
+        Agent::shared()?.call::<Value>("create_topics", args, READ_WAIT).map(drop)
+    }
+
+    /// A quota of a client id, bytes per second: `consumer_byte_rate`, `producer_byte_rate`.
+    pub fn set_quota(&self, client_id: &str, key: &str, value: f64) -> Result<()> {
+        let args = json!({ "client_id": client_id, "key": key, "value": value });
+        self.ask::<Value>("set_quota", args).map(drop)
     }
 
     pub fn delete_group(&self, group: &str) -> Result<()> {

@@ -11,6 +11,7 @@ use std::{fs, thread};
 use anyhow::{Context, Result, bail};
 
 use crate::delay::Delay;
+use crate::frames::Frames;
 use crate::java::{self, Archive, Jvm};
 use crate::node::{Node, Properties, STOP_WAIT, random_uuid};
 use crate::ports;
@@ -32,6 +33,7 @@ pub struct ClusterSpec {
     node_properties: Vec<(usize, String, String)>,
     listeners: Vec<(String, String)>,
     delayed: Vec<(String, Duration)>,
+    watched: Vec<(String, Frames)>,
 }
 
 impl ClusterSpec {
@@ -45,6 +47,7 @@ impl ClusterSpec {
             node_properties: Vec::new(),
             listeners: Vec::new(),
             delayed: Vec::new(),
+            watched: Vec::new(),
         }
     }
 
@@ -100,6 +103,13 @@ impl ClusterSpec {
         self.listener(name, "PLAINTEXT")
     }
 
+    /// One more plain listener that is reached, and advertised, through `frames`.
+    pub fn watched_listener(mut self, name: impl Into<String>, frames: &Frames) -> Self {
+        let name = name.into();
+        self.watched.push((name.clone(), frames.clone()));
+        self.listener(name, "PLAINTEXT")
+    }
+
     /// Starts all nodes and waits until each of them sees all of them.
     pub fn start(self) -> Result<Cluster> {
         let mut cluster = self.prepare()?;
@@ -139,9 +149,11 @@ impl ClusterSpec {
             for ((name, protocol), taken) in self.listeners.iter().zip(&mut listener_ports) {
                 let port = ports::take()?;
                 let delayed = self.delayed.iter().find(|(delayed, _)| delayed == name);
-                let seen = match delayed {
-                    Some((_, round_trip)) => Delay::start(port, *round_trip)?.port(),
-                    None => port,
+                let watched = self.watched.iter().find(|(watched, _)| watched == name);
+                let seen = match (delayed, watched) {
+                    (Some((_, round_trip)), _) => Delay::start(port, *round_trip)?.port(),
+                    (None, Some((_, frames))) => frames.start(port)?,
+                    (None, None) => port,
                 };
                 taken.push(seen);
                 listeners.push(format!("{name}://127.0.0.1:{port}"));
@@ -167,7 +179,7 @@ impl ClusterSpec {
                 }
             }
             put(&mut properties, "listeners", &listeners.join(","));
-            if !self.delayed.is_empty() {
+            if !self.delayed.is_empty() || !self.watched.is_empty() {
                 put(&mut properties, "advertised.listeners", &advertised.join(","));
             }
             put(&mut properties, "listener.security.protocol.map", &protocols.join(","));
@@ -372,6 +384,16 @@ impl Cluster {
     /// SIGTERM to one node, and wait for its end.
     pub fn stop_node(&mut self, number: usize) -> Result<()> {
         self.node_mut(number)?.stop().map(drop)
+    }
+
+    /// Ends the cluster and starts another one, with another cluster id and nothing in it, on its ports: rebuilt.
+    pub fn rebuild(&mut self) -> Result<()> {
+        self.stop()?;
+        let cluster_id = random_uuid()?;
+        for node in &mut self.nodes {
+            node.wipe(&cluster_id)?;
+        }
+        self.start()
     }
 
     /// SIGKILL to one node: a crash.

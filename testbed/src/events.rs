@@ -147,13 +147,21 @@ pub struct PartitionState {
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct Upstream {
+    /// -1 for a partition that was not begun.
+    #[serde(deserialize_with = "known")]
     pub copied: i64,
     pub end: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct Downstream {
+    /// -1 for a partition that was not begun.
+    #[serde(deserialize_with = "known")]
     pub next: i64,
+}
+
+fn known<'de, D: serde::Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(-1))
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]

@@ -13,6 +13,7 @@
 //! | what a mirror says: its log, its page | [`events`] |
 //! | the physical floor | [`relay`] |
 //! | a link of a hundred milliseconds; clients of bare frames | [`delay`], [`raw`] |
+//! | requests counted by kind, answers lost | [`frames`] |
 //! | certificates, secured listeners | [`certs`], [`secured`] |
 //! | frames recorded from real brokers | [`tap`] |
 //! | what the real MM2 leaves behind, and what we do | [`side_by_side`] |
@@ -37,6 +38,7 @@ pub mod demo;
 pub mod events;
 pub mod fill;
 pub mod flow;
+pub mod frames;
 pub mod install;
 pub mod java;
 mod metadata;

@@ -71,6 +71,16 @@ impl Node {
         Ok(Self { number, port, version, jvm, dir, child: None, crashed: None })
     }
 
+    /// Forgets everything, and belongs to another cluster from its next start on (KRaft only).
+    pub(crate) fn wipe(&mut self, cluster_id: &str) -> Result<()> {
+        if !self.version.is_kraft() || self.is_running() {
+            bail!("node {} cannot be wiped: it runs, or its cluster is not KRaft", self.number);
+        }
+        let data = self.dir.join(DATA).join(format!("node-{}", self.number));
+        fs::remove_dir_all(&data).with_context(|| format!("cannot clear {}", data.display()))?;
+        format(self.version, &data, self.number, cluster_id)
+    }
+
     pub fn number(&self) -> usize {
         self.number
     }

@@ -20,6 +20,7 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.GroupListing;
+import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
 import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.ListOffsetsResult;
 import org.apache.kafka.clients.admin.ListTopicsOptions;
@@ -42,6 +43,8 @@ import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.ElectionNotNeededException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.apache.kafka.common.quota.ClientQuotaAlteration;
+import org.apache.kafka.common.quota.ClientQuotaEntity;
 
 /** Topics, offsets, configs and groups; one admin client per bootstrap string, kept for as long as the agent lives. */
 final class Admins {
@@ -50,6 +53,9 @@ final class Admins {
 
     /** Creation is answered before leaders exist; with a thousand partitions that is seconds. */
     private static final long LEADERS_WAIT_MS = 60_000;
+
+    /** Groups or topics in one go: more would only fill the client's queue. */
+    private static final int AT_ONCE = 200;
 
     private final Map<String, Admin> admins = new ConcurrentHashMap<>();
 
@@ -71,6 +77,11 @@ final class Admins {
         all.put("group_offsets", (args, stop) -> groupOffsets(args));
         all.put("delete_group", (args, stop) -> deleteGroup(args));
         all.put("log_size", (args, stop) -> logSize(args));
+        all.put("create_topics", (args, stop) -> createTopics(args));
+        all.put("commit_many", (args, stop) -> commitMany(args));
+        all.put("groups_offsets", (args, stop) -> groupsOffsets(args));
+        all.put("delete_group_offsets", (args, stop) -> deleteGroupOffsets(args));
+        all.put("set_quota", (args, stop) -> setQuota(args));
         return all;
     }
 
@@ -295,9 +306,90 @@ final class Admins {
     }
 
     private JsonNode commitOffsets(JsonNode args) throws Exception {
+        get(of(args).alterConsumerGroupOffsets(Agent.text(args, "group"), committed(args)).all());
+        return Agent.JSON.createObjectNode();
+    }
+
+    private static Map<TopicPartition, OffsetAndMetadata> committed(JsonNode args) {
         Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
-        offsetsByPartition(args).forEach((partition, offset) -> offsets.put(partition, new OffsetAndMetadata(offset)));
-        get(of(args).alterConsumerGroupOffsets(Agent.text(args, "group"), offsets).all());
+        for (JsonNode entry : args.path("offsets")) {
+            Optional<Integer> epoch = entry.has("epoch") ? Optional.of(entry.path("epoch").asInt()) : Optional.empty();
+            offsets.put(
+                    new TopicPartition(Agent.text(entry, "topic"), entry.path("partition").asInt()),
+                    new OffsetAndMetadata(entry.path("offset").asLong(), epoch, entry.path("metadata").asText("")));
+        }
+        return offsets;
+    }
+
+    /** The same offsets for the groups {@code prefix0}, {@code prefix1}, ...; some hundred at a time. */
+    private JsonNode commitMany(JsonNode args) throws Exception {
+        Admin admin = of(args);
+        Map<TopicPartition, OffsetAndMetadata> offsets = committed(args);
+        String prefix = Agent.text(args, "prefix");
+        int count = args.path("count").asInt();
+        for (int first = 0; first < count; first += AT_ONCE) {
+            List<KafkaFuture<Void>> commits = new ArrayList<>();
+            for (int group = first; group < Math.min(first + AT_ONCE, count); group++) {
+                commits.add(admin.alterConsumerGroupOffsets(prefix + group, offsets).all());
+            }
+            get(KafkaFuture.allOf(commits.toArray(new KafkaFuture<?>[0])));
+        }
+        return Agent.JSON.createObjectNode();
+    }
+
+    /** What the groups {@code prefix0} to {@code prefix<count-1>} have committed, those without anything left out. */
+    private JsonNode groupsOffsets(JsonNode args) throws Exception {
+        Admin admin = of(args);
+        String prefix = Agent.text(args, "prefix");
+        int count = args.path("count").asInt();
+        ObjectNode all = Agent.JSON.createObjectNode();
+        for (int first = 0; first < count; first += AT_ONCE) {
+            Map<String, ListConsumerGroupOffsetsSpec> groups = new HashMap<>();
+            for (int group = first; group < Math.min(first + AT_ONCE, count); group++) {
+                groups.put(prefix + group, new ListConsumerGroupOffsetsSpec());
+            }
+            get(admin.listConsumerGroupOffsets(groups).all()).forEach((group, offsets) -> {
+                if (!offsets.isEmpty()) {
+                    ArrayNode of = all.putArray(group);
+                    offsets.forEach((partition, offset) -> of.addObject().put("topic", partition.topic())
+                            .put("partition", partition.partition()).put("offset", offset.offset())
+                            .put("metadata", offset.metadata()));
+                }
+            });
+        }
+        return all;
+    }
+
+    private JsonNode deleteGroupOffsets(JsonNode args) throws Exception {
+        Set<TopicPartition> partitions = committed(args).keySet();
+        get(of(args).deleteConsumerGroupOffsets(Agent.text(args, "group"), partitions).all());
+        return Agent.JSON.createObjectNode();
+    }
+
+    /** Many topics in one request; waits until the last of them has leaders. */
+    private JsonNode createTopics(JsonNode args) throws Exception {
+        Admin admin = of(args);
+        String prefix = Agent.text(args, "prefix");
+        int count = args.path("count").asInt();
+        int partitions = args.path("partitions").asInt(1);
+        short factor = (short) args.path("replication_factor").asInt(1);
+        Map<String, String> configs = texts(args.path("configs"));
+        for (int first = 0; first < count; first += AT_ONCE) {
+            List<NewTopic> topics = new ArrayList<>();
+            for (int topic = first; topic < Math.min(first + AT_ONCE, count); topic++) {
+                topics.add(new NewTopic(prefix + topic, partitions, factor).configs(configs));
+            }
+            get(admin.createTopics(topics).all());
+        }
+        return awaitLeaders(admin, prefix + (count - 1), partitions);
+    }
+
+    /** A quota, bytes per second, of a client id; {@code null} takes it away. */
+    private JsonNode setQuota(JsonNode args) throws Exception {
+        ClientQuotaEntity entity = new ClientQuotaEntity(Map.of(ClientQuotaEntity.CLIENT_ID, Agent.text(args, "client_id")));
+        JsonNode value = args.path("value");
+        ClientQuotaAlteration.Op op = new ClientQuotaAlteration.Op(Agent.text(args, "key"), value.isNumber() ? value.asDouble() : null);
+        get(of(args).alterClientQuotas(List.of(new ClientQuotaAlteration(entity, List.of(op)))).all());
         return Agent.JSON.createObjectNode();
     }
 

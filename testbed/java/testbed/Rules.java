@@ -27,10 +27,23 @@ final class Rules {
         Map<String, Agent.Op> all = new HashMap<>();
         all.put("create_acls", (args, stop) -> create(args));
         all.put("acls", (args, stop) -> describe(args));
+        all.put("delete_acls", (args, stop) -> delete(args));
         return all;
     }
 
     private JsonNode create(JsonNode args) throws Exception {
+        Admins.get(admins.of(args).createAcls(bindings(args)).all());
+        return Agent.JSON.createObjectNode();
+    }
+
+    private JsonNode delete(JsonNode args) throws Exception {
+        List<AclBindingFilter> filters = new ArrayList<>();
+        bindings(args).forEach(binding -> filters.add(binding.toFilter()));
+        Admins.get(admins.of(args).deleteAcls(filters).all());
+        return Agent.JSON.createObjectNode();
+    }
+
+    private static List<AclBinding> bindings(JsonNode args) {
         List<AclBinding> bindings = new ArrayList<>();
         for (JsonNode rule : args.path("rules")) {
             bindings.add(new AclBinding(
@@ -44,8 +57,7 @@ final class Rules {
                             AclOperation.fromString(Agent.text(rule, "operation")),
                             AclPermissionType.fromString(Agent.text(rule, "permission")))));
         }
-        Admins.get(admins.of(args).createAcls(bindings).all());
-        return Agent.JSON.createObjectNode();
+        return bindings;
     }
 
     /** All rules of the cluster, in the words that {@code create_acls} takes. */
