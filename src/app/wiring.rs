@@ -156,6 +156,7 @@ pub(super) fn flow(
             refresh: settings.groups.refresh,
             checkpoints: settings.groups.checkpoints,
             offsets: settings.groups.offsets,
+            rewind: settings.groups.rewind,
             topic: one(&internal.checkpoints(source), settings.groups.replication_factor),
             syncs_topic,
         },

@@ -371,7 +371,7 @@ impl Cluster {
 
     /// A node to ask when any will do: one that is already connected, else one that metadata
     /// knows, else a bootstrap address. Attempts after a failure walk through all of them.
-    fn any_node(&self, attempt: u32) -> Option<NodeId> {
+    pub(super) fn any_node(&self, attempt: u32) -> Option<NodeId> {
         let view = self.inner.view.load();
         if view.brokers.is_empty() {
             return None;
@@ -446,8 +446,18 @@ impl Cluster {
     ///
     /// [`RequestError`] if it cannot be reached, or does not speak it.
     pub(super) async fn version(&self, route: Route, api: Api) -> Result<i16, RequestError> {
+        self.version_within(route, api, self.inner.settings.request_timeout).await
+    }
+
+    /// [`Cluster::version`] with another bound on the whole than the request timeout.
+    pub(super) async fn version_within(
+        &self,
+        route: Route,
+        api: Api,
+        patience: Duration,
+    ) -> Result<i16, RequestError> {
         let mut backoff = Backoff::new(3);
-        let deadline = self.inner.clock.now().after(self.inner.settings.request_timeout);
+        let deadline = self.inner.clock.now().after(patience);
         loop {
             let node = match route {
                 Route::Any | Route::Controller => self.any_node(backoff.failures()),

@@ -1,6 +1,8 @@
 //! Consumer groups of a cluster: which there are, what they have committed, committing for them.
 
 use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::task::Poll;
 use std::time::Duration;
 
 use kafka_protocol::messages::offset_commit_request::{
@@ -8,8 +10,8 @@ use kafka_protocol::messages::offset_commit_request::{
 };
 use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use kafka_protocol::messages::{
-    FindCoordinatorRequest, GroupId, ListGroupsRequest, OffsetCommitRequest, OffsetFetchRequest,
-    OffsetFetchResponse, TopicName as WireName,
+    FindCoordinatorRequest, GroupId, ListGroupsRequest, OffsetCommitRequest, OffsetCommitResponse,
+    OffsetFetchRequest, OffsetFetchResponse, TopicName as WireName,
 };
 use kafka_protocol::protocol::StrBytes;
 
@@ -21,6 +23,10 @@ use crate::wire::{Api, ErrorCode};
 /// Groups asked for, or about, in one request: an answer of a group with a few hundred partitions
 /// has some ten kilobytes.
 const GROUPS_PER_REQUEST: usize = 100;
+
+/// Commits underway at a time, to one coordinator: each is of one group, and on a long link thousands
+/// of them one by one would take minutes.
+const COMMITS_AT_ONCE: usize = 32;
 
 /// From here on several groups can be named in one request.
 const FIND_SEVERAL: i16 = 4;
@@ -69,6 +75,13 @@ pub struct Committed {
 /// What groups have committed; of a group that cannot be read, the reason.
 pub type Offsets = BTreeMap<String, Result<BTreeMap<TopicPartition, Committed>, ErrorCode>>;
 
+/// What is to be committed for one group.
+type Wanted = BTreeMap<TopicPartition, Committed>;
+
+/// What became of commits, by group and partition; of a group whose coordinator could not be asked,
+/// the reason.
+pub type Outcomes = BTreeMap<String, Result<BTreeMap<TopicPartition, ErrorCode>, ErrorCode>>;
+
 fn text(of: &str) -> StrBytes {
     StrBytes::from_string(of.to_owned())
 }
@@ -113,16 +126,37 @@ impl Cluster {
         }
     }
 
+    /// A broker that answers, and the version of `api` it is spoken to in: one that is connected,
+    /// else each in turn. While a cluster is upgraded its brokers differ, so the version is this
+    /// one's.
+    async fn some_broker(&self, api: Api) -> Result<(Route, i16), RequestError> {
+        let view = self.view();
+        let known = view.brokers.keys().copied();
+        let nodes: Vec<NodeId> = self.any_node(0).into_iter().chain(known).collect();
+        let mut last = None;
+        for node in nodes {
+            let route = Route::Node(node);
+            match self.version_within(route, api, NODE_PATIENCE).await {
+                Ok(version) => return Ok((route, version)),
+                Err(error) => last = Some(error),
+            }
+        }
+        match last {
+            Some(error) => Err(error),
+            None => Ok((Route::Any, self.version(Route::Any, api).await?)),
+        }
+    }
+
     /// The broker that keeps each group.
     async fn coordinators(
         &self,
         groups: &[String],
     ) -> Result<BTreeMap<String, Result<NodeId, ErrorCode>>, RequestError> {
         let mut found = BTreeMap::new();
-        // While a cluster is upgraded its brokers differ: ask the one whose version is known.
-        let node = self.view().brokers.keys().next().copied();
-        let route = node.map_or(Route::Any, Route::Node);
-        let version = self.version(route, Api::FindCoordinator).await?;
+        if groups.is_empty() {
+            return Ok(found);
+        }
+        let (route, version) = self.some_broker(Api::FindCoordinator).await?;
         let at_once = if version >= FIND_SEVERAL { GROUPS_PER_REQUEST } else { 1 };
         for groups in groups.chunks(at_once) {
             let mut request = FindCoordinatorRequest::default();
@@ -131,7 +165,7 @@ impl Cluster {
             } else {
                 request.key = text(&groups[0]);
             }
-            let answer = self.request(route, &request).await?;
+            let answer = self.request_within(route, &request, NODE_PATIENCE).await?;
             let outcome = |code: i16, node: i32| match ErrorCode(code) {
                 code if code.is_error() => Err(code),
                 _ => Ok(NodeId(node)),
@@ -213,65 +247,126 @@ impl Cluster {
         Ok(())
     }
 
-    /// Commits offsets for a group in which nobody is. A group that has members refuses
-    /// (25, `UNKNOWN_MEMBER_ID`, for each partition).
+    /// Commits offsets for groups in which nobody is; of each group, what became of each partition.
+    /// A group that has members refuses (25, `UNKNOWN_MEMBER_ID`, for each partition). A group
+    /// whose coordinator cannot be found, or does not answer, is an error of its own: the others
+    /// are committed for all the same.
     ///
     /// # Errors
     ///
-    /// [`RequestError`] if its coordinator does not answer.
+    /// [`RequestError`] if no broker can be asked for coordinators.
     pub async fn commit_offsets(
         &self,
-        group: &str,
-        offsets: &BTreeMap<TopicPartition, Committed>,
-    ) -> Result<BTreeMap<TopicPartition, ErrorCode>, RequestError> {
-        let mut topics: BTreeMap<&TopicName, Vec<OffsetCommitRequestPartition>> = BTreeMap::new();
-        for (partition, committed) in offsets {
-            topics.entry(&partition.topic).or_default().push(
-                OffsetCommitRequestPartition::default()
-                    .with_partition_index(partition.partition)
-                    .with_committed_offset(committed.offset.0)
-                    .with_committed_leader_epoch(committed.epoch.0)
-                    .with_committed_metadata(Some(text(&committed.metadata))),
-            );
-        }
-        let topics = topics.into_iter().map(|(name, partitions)| {
-            OffsetCommitRequestTopic::default()
-                .with_name(WireName(text(name.as_str())))
-                .with_partitions(partitions)
-        });
-        let request = OffsetCommitRequest::default()
-            .with_group_id(GroupId(text(group)))
-            .with_generation_id_or_member_epoch(-1)
-            .with_topics(topics.collect());
+        groups: &BTreeMap<String, BTreeMap<TopicPartition, Committed>>,
+    ) -> Result<Outcomes, RequestError> {
+        let mut outcomes = Outcomes::new();
+        let mut left: Vec<String> = groups.keys().cloned().collect();
         let mut backoff = Backoff::new(8);
         loop {
-            let groups = [group.to_owned()];
-            let found = self.coordinators(&groups).await?.remove(group);
-            let node = match found.unwrap_or(Err(NOT_AVAILABLE)) {
-                Ok(node) => node,
-                Err(code) if backoff.failures() >= ATTEMPTS_MAX => {
-                    return Err(self.refused(Api::FindCoordinator, backoff.failures() + 1, code));
-                }
-                Err(_) => {
-                    tokio::time::sleep(backoff.fail()).await;
-                    continue;
-                }
-            };
-            let answer = self.request(Route::Node(node), &request).await?;
-            let mut outcome = BTreeMap::new();
-            for topic in &answer.topics {
-                for partition in &topic.partitions {
-                    let of = TopicPartition::new(topic.name.as_str(), partition.partition_index);
-                    outcome.insert(of, ErrorCode(partition.error_code));
+            let mut by_node: BTreeMap<NodeId, Vec<(&str, &Wanted)>> = BTreeMap::new();
+            for (group, found) in self.coordinators(&left).await? {
+                match (found, groups.get_key_value(&group)) {
+                    (Ok(node), Some((group, offsets))) => {
+                        by_node.entry(node).or_default().push((group, offsets));
+                    }
+                    (Err(code), _) => drop(outcomes.insert(group, Err(code))),
+                    (Ok(_), None) => {}
                 }
             }
-            let moved = outcome.values().any(|code| moves(*code));
-            if !moved || backoff.failures() >= ATTEMPTS_MAX {
-                return Ok(outcome);
+            for (node, groups) in by_node {
+                self.commit_at(node, &groups, &mut outcomes).await;
+            }
+            let moved = |outcome: Option<&Result<_, _>>| match outcome {
+                Some(Ok(codes)) => BTreeMap::values(codes).any(|code| moves(*code)),
+                Some(Err(code)) => moves(*code),
+                None => false,
+            };
+            left.retain(|group| moved(outcomes.get(group)));
+            if left.is_empty() || backoff.failures() >= ATTEMPTS_MAX {
+                return Ok(outcomes);
             }
             tokio::time::sleep(backoff.fail()).await;
         }
     }
+
+    /// Commits for groups of one coordinator, some at a time. One that does not answer is not asked
+    /// for the rest of them.
+    async fn commit_at(&self, node: NodeId, groups: &[(&str, &Wanted)], into: &mut Outcomes) {
+        let mut dead = false;
+        for some in groups.chunks(COMMITS_AT_ONCE) {
+            if dead {
+                let late = some.iter().map(|(group, _)| ((*group).to_owned(), Err(NOT_AVAILABLE)));
+                into.extend(late);
+                continue;
+            }
+            let requests: Vec<_> =
+                some.iter().map(|(group, of)| commit_request(group, of)).collect();
+            let asked = requests
+                .iter()
+                .map(|request| self.request_within(Route::Node(node), request, NODE_PATIENCE));
+            for ((group, _), answer) in some.iter().zip(join_all(asked).await) {
+                let outcome = match answer {
+                    Ok(answer) => Ok(committed_codes(&answer)),
+                    Err(error) => {
+                        tracing::debug!(cluster = %self.alias(), %error, "a coordinator does not answer");
+                        dead = true;
+                        Err(NOT_AVAILABLE)
+                    }
+                };
+                into.insert((*group).to_owned(), outcome);
+            }
+        }
+    }
+}
+
+fn commit_request(group: &str, offsets: &Wanted) -> OffsetCommitRequest {
+    let mut topics: BTreeMap<&TopicName, Vec<OffsetCommitRequestPartition>> = BTreeMap::new();
+    for (partition, committed) in offsets {
+        topics.entry(&partition.topic).or_default().push(
+            OffsetCommitRequestPartition::default()
+                .with_partition_index(partition.partition)
+                .with_committed_offset(committed.offset.0)
+                .with_committed_leader_epoch(committed.epoch.0)
+                .with_committed_metadata(Some(text(&committed.metadata))),
+        );
+    }
+    let topics = topics.into_iter().map(|(name, partitions)| {
+        OffsetCommitRequestTopic::default()
+            .with_name(WireName(text(name.as_str())))
+            .with_partitions(partitions)
+    });
+    OffsetCommitRequest::default()
+        .with_group_id(GroupId(text(group)))
+        .with_generation_id_or_member_epoch(-1)
+        .with_topics(topics.collect())
+}
+
+fn committed_codes(answer: &OffsetCommitResponse) -> BTreeMap<TopicPartition, ErrorCode> {
+    let mut codes = BTreeMap::new();
+    for topic in &answer.topics {
+        for partition in &topic.partitions {
+            let of = TopicPartition::new(topic.name.as_str(), partition.partition_index);
+            codes.insert(of, ErrorCode(partition.error_code));
+        }
+    }
+    codes
+}
+
+/// Waits for all of `futures`, which go on beside each other; their outputs in their order.
+async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut waiting: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
+    poll_fn(|cx| {
+        let mut all = true;
+        for (future, output) in waiting.iter_mut().filter(|(_, output)| output.is_none()) {
+            match future.as_mut().poll(cx) {
+                Poll::Ready(ready) => *output = Some(ready),
+                Poll::Pending => all = false,
+            }
+        }
+        if all { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    waiting.into_iter().filter_map(|(_, output)| output).collect()
 }
 
 /// `COORDINATOR_NOT_AVAILABLE`.

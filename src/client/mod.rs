@@ -38,7 +38,7 @@ pub use connection::{Answer, ConnectError, Connection, ConnectionFault, FaultCau
 pub use dial::{Connect, DialError, Dialer, Endpoint};
 pub use fetch_session::{FetchSession, SessionKey, SessionPlan};
 pub use frame_budget::FrameBudget;
-pub use groups::{Committed, ListedGroup, Offsets as GroupOffsets};
+pub use groups::{Committed, ListedGroup, Offsets as GroupOffsets, Outcomes as GroupOutcomes};
 pub use log::{Appended, LogError, LogRecord, NewRecord, ScannedBatch};
 pub use login::credentials;
 pub use metadata::{Broker, MetadataView, PartitionView, TopicView};

@@ -7,7 +7,7 @@ use super::layers::Map;
 use super::load::{broker_default, default};
 use super::read::Reader;
 use super::settings::{GroupSettings, OffsetSyncs, SyncsLocation};
-use crate::policy::GroupFilter;
+use crate::policy::{GroupFilter, Rewind};
 
 /// Looking for groups costs one small request to each broker; a group that appears must not wait
 /// for ten minutes.
@@ -66,6 +66,11 @@ pub(super) fn groups(reader: &mut Reader<'_>, connector: &Map<'_>) -> GroupSetti
         refresh,
         checkpoints,
         offsets,
+        rewind: reader.word(
+            get("sync.group.offsets.policy"),
+            &[("monotonic", Rewind::Monotonic), ("follow", Rewind::Follow)],
+            Rewind::Monotonic,
+        ),
         replication_factor: broker_default(reader, get("checkpoints.topic.replication.factor")),
     }
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::problems::Problem;
 use crate::client::Security;
-use crate::model::{ClusterAlias, FlowId, TopicName};
+use crate::model::{ClusterAlias, FlowId, Timestamp, TopicName};
 use crate::policy::{
-    ConfigFilter, ConfigMode, FlowTopics, GroupFilter, ReplicationPolicy, TopicFilter,
+    ConfigFilter, ConfigMode, FlowTopics, GroupFilter, ReplicationPolicy, Rewind, TopicFilter,
 };
 
 /// All of a file.
@@ -196,6 +196,8 @@ pub struct GroupSettings {
     pub checkpoints: Option<Duration>,
     /// How often offsets of idle groups are written on the target; `None` for never.
     pub offsets: Option<Duration>,
+    /// What becomes of a group that went back on the source.
+    pub rewind: Rewind,
     /// Replication factor of the checkpoints topic; `None` for the target's default.
     pub replication_factor: Option<i16>,
 }

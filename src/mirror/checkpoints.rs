@@ -18,13 +18,19 @@ use crate::client::{Cluster, Committed, LATEST, LogError, NewRecord, RequestErro
 use crate::flow::{Offsets, Translated};
 use crate::mm2::{Checkpoint, OffsetSync};
 use crate::model::{Bend, LeaderEpoch, Moment, Offset, TopicName, TopicPartition};
-use crate::policy::{self, BySync, Commit, FlowTopics, GroupFilter, Selection, SyncStore};
+use crate::policy::{
+    self, BySync, Commit, FlowTopics, GroupFilter, Rewind, Selection, SyncStore, There,
+};
+use crate::wire::ErrorCode;
 
 /// Protocol of groups whose members consume; groups that only commit have none.
 const CONSUMERS: &str = "consumer";
 
 /// Groups that MM2 knows: `streams` and `share` groups are not mirrored by it.
 const KINDS: [&str; 2] = ["classic", "consumer"];
+
+/// What a commit for a group with members is answered with.
+const UNKNOWN_MEMBER_ID: ErrorCode = ErrorCode(25);
 
 /// The first round waits until partitions have been decided about.
 pub(super) const FIRST_AFTER: Duration = Duration::from_secs(2);
@@ -42,6 +48,8 @@ pub struct GroupRules {
     pub checkpoints: Option<Duration>,
     /// How often offsets are committed on the target; `None` for never.
     pub offsets: Option<Duration>,
+    /// What becomes of a group that went back on the source.
+    pub rewind: Rewind,
     /// Where checkpoints go.
     pub topic: InternalTopic,
     /// Where MM2's offset syncs are, for what was copied before.
@@ -67,8 +75,13 @@ pub(super) struct GroupRounds {
     known: Option<BTreeMap<Place, Checkpoint>>,
     /// What MM2's syncs say, read when first needed.
     store: Option<SyncStore>,
+    /// What was put on the target, where rewinds are followed: it may be taken back.
+    put: BTreeMap<Place, Offset>,
     /// What was said last, by subject, so that it is said once.
     told: BTreeMap<&'static str, String>,
+    /// Groups without a place on the target yet, and groups that are left as they are there.
+    unplaced: Vec<String>,
+    left: Vec<String>,
     /// When groups are looked for; `None` if they were, and are to be only once.
     find_at: Option<Moment>,
     /// When checkpoints are written, and offsets committed.
@@ -87,6 +100,7 @@ impl Round for GroupRounds {
         self.look_after().await.map_err(Trouble::failed)?;
         let mut notes = Notes::default();
         notes.undone.extend(self.told.values().filter(|what| !what.is_empty()).cloned());
+        notes.left.extend(self.unplaced.iter().chain(&self.left).cloned());
         Ok(notes)
     }
 }
@@ -127,7 +141,10 @@ impl GroupRounds {
             groups: Vec::new(),
             known: None,
             store: None,
+            put: BTreeMap::new(),
             told: BTreeMap::new(),
+            unplaced: Vec::new(),
+            left: Vec::new(),
             find_at: Some(now),
             emit_at: now,
             commit_at: now,
@@ -225,6 +242,10 @@ impl GroupRounds {
             let topic = &self.rules.topic.name;
             self.tell("checkpoints", &format!("{damaged} records of {topic} cannot be read"));
         }
+        if self.rules.rewind == Rewind::Follow {
+            let last = known.iter().map(|(place, one)| (place.clone(), one.downstream));
+            self.put.extend(last);
+        }
         self.known = Some(known);
         Ok(())
     }
@@ -269,13 +290,19 @@ impl GroupRounds {
             }
         }
         self.learn_syncs(&unknown).await?;
+        self.unplaced.clear();
         for ((group, source, topic, committed), found) in wanted.into_iter().zip(translated) {
             let downstream = match found {
-                Translated::Exact(downstream) => downstream,
-                Translated::Unknown => match self.by_sync(&source, committed.offset) {
-                    Some(downstream) => downstream,
-                    None => continue,
-                },
+                Translated::Exact(downstream) => Some(downstream),
+                Translated::Unknown => self.by_sync(&source, committed.offset),
+            };
+            let Some(downstream) = downstream else {
+                let why = match self.offsets.copied(&source) {
+                    None => "is not copied yet",
+                    Some(_) => "was copied before any offset is known of",
+                };
+                self.unplaced.push(format!("{group}: {source} at {} {why}", committed.offset));
+                continue;
             };
             let partition = TopicPartition { topic, partition: source.partition };
             let Committed { offset: upstream, metadata, .. } = committed;
@@ -399,7 +426,14 @@ impl GroupRounds {
         let busy: BTreeSet<&str> =
             listed.iter().filter(|group| !group.is_idle()).map(|group| group.id.as_str()).collect();
         let there: BTreeSet<&str> = listed.iter().map(|group| group.id.as_str()).collect();
-        by_group.retain(|group, _| !busy.contains(group));
+        let mut left = Vec::new();
+        by_group.retain(|group, _| {
+            let idle = !busy.contains(group);
+            if !idle {
+                left.push(format!("{group}: has members on the target, and is theirs"));
+            }
+            idle
+        });
         let known: Vec<String> = by_group
             .keys()
             .filter(|group| there.contains(*group))
@@ -411,7 +445,8 @@ impl GroupRounds {
         let partitions: Vec<TopicPartition> = partitions.into_iter().collect();
         let ends = self.target.list_offsets(&partitions, LATEST, false).await;
         let mut refused = String::new();
-        for (group, wanted) in by_group {
+        let mut wanted: BTreeMap<String, BTreeMap<TopicPartition, Committed>> = BTreeMap::new();
+        for (group, all) in by_group {
             let has = match committed.get(group) {
                 Some(Ok(has)) => Some(has),
                 None => None,
@@ -420,30 +455,57 @@ impl GroupRounds {
                     continue;
                 }
             };
-            let mut offsets = BTreeMap::new();
-            for Mirrored { checkpoint, .. } in wanted {
+            for Mirrored { checkpoint, source } in all {
                 let Some(Ok(end)) = ends.get(&checkpoint.partition) else { continue };
-                let there =
-                    has.and_then(|has| has.get(&checkpoint.partition)).map(|one| one.offset);
-                if policy::commit(checkpoint.downstream, there, end.offset) == Commit::Yes {
-                    let committed = Committed {
-                        offset: checkpoint.downstream,
-                        epoch: LeaderEpoch::UNKNOWN,
-                        metadata: checkpoint.metadata.clone(),
-                    };
-                    offsets.insert(checkpoint.partition.clone(), committed);
+                let there = has.and_then(|has| has.get(&checkpoint.partition));
+                let there = there.map(|one| self.there(checkpoint, one));
+                let rewind = self.rules.rewind;
+                match policy::commit(checkpoint.downstream, there, end.offset, rewind) {
+                    Commit::Yes => {
+                        let committed = Committed {
+                            offset: checkpoint.downstream,
+                            epoch: LeaderEpoch::UNKNOWN,
+                            metadata: checkpoint.metadata.clone(),
+                        };
+                        let of = wanted.entry(group.to_owned()).or_default();
+                        of.insert(checkpoint.partition.clone(), committed);
+                    }
+                    Commit::Ahead => {
+                        let Checkpoint { partition, downstream, .. } = checkpoint;
+                        let there = there.map_or(Offset::ZERO, |there| there.offset);
+                        left.push(format!(
+                            "{group}: the source is behind: at {} of {source}, which is {downstream} \
+                             of {partition}, where the target is at {there}",
+                            checkpoint.upstream
+                        ));
+                    }
+                    Commit::Same | Commit::BehindEnd => {}
                 }
             }
-            if offsets.is_empty() {
-                continue;
-            }
-            let outcome = self.target.commit_offsets(group, &offsets).await?;
+        }
+        for (group, outcome) in self.target.commit_offsets(&wanted).await? {
+            let codes = match outcome {
+                Ok(codes) => codes,
+                Err(code) => {
+                    write!(refused, " {group} ({code})").unwrap_or_default();
+                    continue;
+                }
+            };
             // Somebody joined since: the group is its members' again.
-            let bad = outcome.values().find(|code| code.is_error() && code.0 != 25);
+            let bad = codes.values().find(|code| code.is_error() && **code != UNKNOWN_MEMBER_ID);
             if let Some(code) = bad {
                 write!(refused, " {group} ({code})").unwrap_or_default();
             }
+            if self.rules.rewind == Rewind::Follow {
+                let done = codes.into_iter().filter(|(_, code)| !code.is_error());
+                let put = done.filter_map(|(partition, _)| {
+                    let offset = wanted.get(&group)?.get(&partition)?.offset;
+                    Some(((group.clone(), partition), offset))
+                });
+                self.put.extend(put.collect::<Vec<_>>());
+            }
         }
+        self.left = left;
         if !refused.is_empty() {
             refused = format!(
                 "offsets of groups cannot be committed on {} (READ on the group and on the topics is \
@@ -453,5 +515,13 @@ impl GroupRounds {
         }
         self.tell("committing", &refused);
         Ok(())
+    }
+
+    /// Where a group stands on the target, and whether that is still our doing. What a member
+    /// commits knows the leader epoch of the record before it; what we commit does not.
+    fn there(&self, checkpoint: &Checkpoint, committed: &Committed) -> There {
+        let place = (checkpoint.group.clone(), checkpoint.partition.clone());
+        let ours = self.put.get(&place) == Some(&committed.offset) && !committed.epoch.is_known();
+        There { offset: committed.offset, ours }
     }
 }

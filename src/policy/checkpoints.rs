@@ -17,28 +17,52 @@ pub fn is_due(last: Option<&Checkpoint>, new: &Checkpoint, copied: Option<Offset
         || copied.is_some_and(|end| last.downstream > end && new.downstream <= end)
 }
 
+/// What becomes of a group that went back on the source (`sync.group.offsets.policy`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rewind {
+    /// Its offsets on the target stay where they are, as with MM2, and that is shown.
+    Monotonic,
+    /// The target follows, unless somebody has used the group there.
+    Follow,
+}
+
+/// What a group has committed on the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct There {
+    /// Where it stands.
+    pub offset: Offset,
+    /// It was put there by us, and nobody has moved it since.
+    pub ours: bool,
+}
+
 /// Why a group's offset is not committed on the target, or that it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commit {
     /// It is.
     Yes,
-    /// The group stands there, or further on.
+    /// The group stands there already.
+    Same,
+    /// It stands further on.
     Ahead,
     /// It would lie behind the end of the target's log.
     BehindEnd,
 }
 
-/// Whether `wanted` is committed for a group in which nobody is, that has `committed` on the
+/// Whether `wanted` is committed for a group in which nobody is, that stands at `there` on the
 /// target, where the log ends at `end`.
 ///
-/// Never backwards, except from behind the end of the log: that was about a topic that is gone.
+/// Never backwards, except from behind the end of the log: that was about a topic that is gone;
+/// and with [`Rewind::Follow`] from where we put it.
 #[must_use]
-pub fn commit(wanted: Offset, committed: Option<Offset>, end: Offset) -> Commit {
+pub fn commit(wanted: Offset, there: Option<There>, end: Offset, rewind: Rewind) -> Commit {
     if wanted > end {
         return Commit::BehindEnd;
     }
-    match committed {
-        Some(there) if there >= wanted && there <= end => Commit::Ahead,
+    match there {
+        Some(there) if there.offset == wanted => Commit::Same,
+        Some(there) if there.offset > wanted && there.offset <= end => {
+            if there.ours && rewind == Rewind::Follow { Commit::Yes } else { Commit::Ahead }
+        }
         Some(_) | None => Commit::Yes,
     }
 }
@@ -77,14 +101,31 @@ mod tests {
         assert!(!is_due(Some(&last), &new, Some(Offset(50))));
     }
 
+    fn decide(wanted: i64, there: Option<(i64, bool)>, rewind: Rewind) -> Commit {
+        let there = there.map(|(offset, ours)| There { offset: Offset(offset), ours });
+        commit(Offset(wanted), there, Offset(100), rewind)
+    }
+
     #[test]
     fn a_group_is_never_set_back_nor_beyond_the_end() {
-        let end = Offset(100);
-        assert_eq!(commit(Offset(100), None, end), Commit::Yes);
-        assert_eq!(commit(Offset(101), None, end), Commit::BehindEnd);
-        assert_eq!(commit(Offset(50), Some(Offset(49)), end), Commit::Yes);
-        assert_eq!(commit(Offset(50), Some(Offset(50)), end), Commit::Ahead);
-        assert_eq!(commit(Offset(50), Some(Offset(99)), end), Commit::Ahead);
-        assert_eq!(commit(Offset(50), Some(Offset(101)), end), Commit::Yes);
+        for ours in [false, true] {
+            let at = |wanted, there: Option<i64>| {
+                decide(wanted, there.map(|there| (there, ours)), Rewind::Monotonic)
+            };
+            assert_eq!(at(100, None), Commit::Yes);
+            assert_eq!(at(101, None), Commit::BehindEnd);
+            assert_eq!(at(50, Some(49)), Commit::Yes);
+            assert_eq!(at(50, Some(50)), Commit::Same);
+            assert_eq!(at(50, Some(99)), Commit::Ahead);
+            assert_eq!(at(50, Some(101)), Commit::Yes);
+        }
+    }
+
+    #[test]
+    fn a_rewind_is_followed_only_from_where_we_put_the_group() {
+        assert_eq!(decide(50, Some((99, true)), Rewind::Follow), Commit::Yes);
+        assert_eq!(decide(50, Some((99, false)), Rewind::Follow), Commit::Ahead);
+        assert_eq!(decide(50, Some((50, true)), Rewind::Follow), Commit::Same);
+        assert_eq!(decide(101, Some((99, true)), Rewind::Follow), Commit::BehindEnd);
     }
 }

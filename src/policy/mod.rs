@@ -13,7 +13,7 @@ mod selection;
 mod sync_store;
 
 pub use acls::{MissingAcls, mirrored_acl, missing_acls};
-pub use checkpoints::{Commit, commit, is_due};
+pub use checkpoints::{Commit, Rewind, There, commit, is_due};
 pub use configs::{ConfigMode, ConfigPlan, ConfigRules, Drift, NewConfigs, Owned};
 pub use filters::{ConfigFilter, GroupFilter, NameList, NameListError, TopicFilter};
 pub use naming::{PolicyKind, ReplicationPolicy};

@@ -16,7 +16,7 @@ use heliograph::mirror::{
 use heliograph::model::{ClusterAlias, FlowId, Offset, TopicName, TopicPartition};
 use heliograph::policy::{
     ConfigFilter, ConfigMode, ConfigRules, FlowTopics, GroupFilter, NameList, PolicyKind,
-    ReplicationPolicy, TopicFilter,
+    ReplicationPolicy, Rewind, TopicFilter,
 };
 use serde_json::Value;
 use tokio::runtime::{Builder, Handle};
@@ -375,6 +375,7 @@ impl Run {
             refresh: None,
             checkpoints: None,
             offsets: None,
+            rewind: Rewind::Monotonic,
             topic: internal("a.checkpoints.internal", 1),
             syncs_topic: TopicName::new("mm2-offset-syncs.b.internal"),
         };

@@ -27,6 +27,8 @@ pub(super) const KEYS: &[&[Key]] = &[
             "What to do when the source lost records after they were copied (unclean election): halt, or record it and copy what the source has now.";
         "sync.topic.configs.mode": String = "owned", Same,
             "What the sync of topic configs may take away on the target: what it set itself (owned), or everything that is not set on the source, as MirrorMaker 2 does (mm2).";
+        "sync.group.offsets.policy": String = "monotonic", Same,
+            "What becomes of a group that was set back on the source: its offsets on the target stay and the difference is shown (monotonic), or follow as long as nobody has used the group on the target (follow).";
         "max.bytes.per.second": Long = "0", Same,
             "Most bytes of batches that the flow sends to its target in a second; 0 for no limit.";
     },
