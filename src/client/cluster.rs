@@ -282,6 +282,26 @@ impl Cluster {
         topics: Option<&[TopicName]>,
         patience: Duration,
     ) -> Result<(), RequestError> {
+        let answer = self.ask_metadata(topics, patience).await?;
+        let before = self.view();
+        let mut next = before.updated(&answer, topics);
+        let vanished = if topics.is_none() { next.vanished_since(&before) } else { Vec::new() };
+        if !vanished.is_empty() {
+            // Where all topics are asked for, one that may not be described is left out like one
+            // that is gone.
+            let about = self.ask_metadata(Some(&vanished), patience).await?;
+            let before = self.view();
+            next = before.updated(&answer, topics).with_denied(&about, &vanished, &before);
+        }
+        self.publish(next);
+        Ok(())
+    }
+
+    async fn ask_metadata(
+        &self,
+        topics: Option<&[TopicName]>,
+        patience: Duration,
+    ) -> Result<MetadataResponse, RequestError> {
         let wanted = topics.map(|topics| {
             let topic = |name: &TopicName| {
                 let name = StrBytes::from_string(name.as_str().to_owned());
@@ -300,9 +320,7 @@ impl Cluster {
             let cluster = self.alias().clone();
             return Err(RequestError { cluster, place, api: Api::Metadata, attempts: 1, cause });
         }
-        let next = self.inner.view.load().updated(&answer, topics);
-        self.publish(next);
-        Ok(())
+        Ok(answer)
     }
 
     /// The address of a node, or all bootstrap addresses.

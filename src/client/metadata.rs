@@ -9,6 +9,10 @@ use super::dial::Endpoint;
 use crate::model::{Leader, LeaderEpoch, NodeId, PartitionIndex, TopicId, TopicName};
 use crate::wire::ErrorCode;
 
+/// What a topic that may not be described is answered with where it is asked for by name; where all
+/// are asked for it is left out.
+const TOPIC_AUTHORIZATION_FAILED: ErrorCode = ErrorCode(29);
+
 /// One broker as the cluster advertises it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broker {
@@ -34,6 +38,8 @@ pub struct TopicView {
     pub internal: bool,
     /// By partition number; a gap means that the broker did not list it.
     pub partitions: BTreeMap<PartitionIndex, PartitionView>,
+    /// It may not be described any more; this is what was known before.
+    pub denied: bool,
 }
 
 /// A cluster as it was at one moment.
@@ -89,6 +95,15 @@ impl MetadataView {
                     next.topics.insert(name, Arc::clone(known));
                     continue;
                 }
+                // Lost rights are no lost topic.
+                (TOPIC_AUTHORIZATION_FAILED, Some(known)) => {
+                    let mut kept = Arc::clone(known);
+                    if !kept.denied {
+                        Arc::make_mut(&mut kept).denied = true;
+                    }
+                    next.topics.insert(name, kept);
+                    continue;
+                }
                 _ => continue,
             }
             let id = TopicId(*topic.topic_id.as_bytes());
@@ -109,8 +124,12 @@ impl MetadataView {
                 let replicas = partition.replica_nodes.len();
                 (partition.partition_index, PartitionView { leader, replicas })
             });
-            let view =
-                TopicView { id, internal: topic.is_internal, partitions: partitions.collect() };
+            let view = TopicView {
+                id,
+                internal: topic.is_internal,
+                partitions: partitions.collect(),
+                denied: false,
+            };
             let view = match known {
                 Some(known) if **known == view => Arc::clone(known),
                 _ => Arc::new(view),
@@ -118,6 +137,27 @@ impl MetadataView {
             next.topics.insert(name, view);
         }
         next
+    }
+
+    /// The topics of `before` that this picture, of all topics, does not show: gone, or not to be
+    /// seen any more.
+    #[must_use]
+    pub fn vanished_since(&self, before: &Self) -> Vec<TopicName> {
+        before.topics.keys().filter(|name| !self.topics.contains_key(*name)).cloned().collect()
+    }
+
+    /// This picture, with those of the topics `vanished` since `before` that `answer` refuses to
+    /// describe, instead of denying that they exist.
+    #[must_use]
+    pub fn with_denied(
+        mut self,
+        answer: &MetadataResponse,
+        vanished: &[TopicName],
+        before: &Self,
+    ) -> Self {
+        let known = vanished.iter().filter_map(|name| before.topics.get_key_value(name));
+        self.topics.extend(known.map(|(name, topic)| (name.clone(), Arc::clone(topic))));
+        self.updated(answer, Some(vanished))
     }
 
     /// This picture, with what a broker said about one leader beside an error.
@@ -201,6 +241,29 @@ mod tests {
 
         let gone = more.updated(&MetadataResponse::default(), Some(&["t".into()]));
         assert_eq!(gone.topics.keys().map(TopicName::as_str).collect::<Vec<_>>(), ["u"]);
+    }
+
+    #[test]
+    fn a_topic_that_may_not_be_described_any_more_is_kept_and_one_that_is_gone_is_not() {
+        let t = TopicName::new("t");
+        let view = MetadataView::default().updated(&answer("t", 1, 1, 7), None);
+        let refused = |code| {
+            let mut refused = answer("t", 0, -1, -1);
+            refused.topics[0].error_code = code;
+            refused.topics[0].partitions.clear();
+            refused
+        };
+        let next = view.updated(&MetadataResponse::default(), None);
+        let vanished = next.vanished_since(&view);
+        assert_eq!(vanished, ["t".into()]);
+
+        let denied = next.clone().with_denied(&refused(29), &vanished, &view);
+        assert!(denied.topics[&t].denied);
+        assert_eq!(denied.leader(&t, 0), view.leader(&t, 0));
+        let gone = next.with_denied(&refused(3), &vanished, &view);
+        assert!(gone.topics.is_empty());
+        let granted = denied.updated(&answer("t", 1, 1, 7), None);
+        assert!(!granted.topics[&t].denied);
     }
 
     #[test]

@@ -65,6 +65,33 @@ pub enum Waiting {
     Decision(String),
 }
 
+impl Waiting {
+    /// What is waited for, as a label of few values; [`Self::kind`] gives one of them.
+    pub const KINDS: [&str; 6] = [
+        "source broker",
+        "target broker",
+        "source refuses",
+        "target refuses",
+        "rate limit",
+        "start",
+    ];
+
+    /// One of [`Self::KINDS`]; none where there is just nothing to copy.
+    #[must_use]
+    pub fn kind(&self) -> Option<&'static str> {
+        let place = match self {
+            Self::Records => return None,
+            Self::Source => 0,
+            Self::Target => 1,
+            Self::Unreadable(_) => 2,
+            Self::Refused(_) => 3,
+            Self::RateLimit => 4,
+            Self::Decision(_) => 5,
+        };
+        Some(Self::KINDS[place])
+    }
+}
+
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -10,7 +10,7 @@ use super::rounds::Notes;
 use crate::client::{Cluster, CreateTopic, MetadataView, RequestError, TopicError, TopicView};
 use crate::flow::Pair;
 use crate::model::{ConfigEntry, FlowId, TopicName, TopicPartition};
-use crate::policy::{ConfigRules, FlowTopics, Selection};
+use crate::policy::{ConfigRules, FlowTopics, NameList, Selection};
 
 /// Topics whose configs are asked for, or that are made, in one request.
 ///
@@ -43,6 +43,26 @@ pub(super) struct TopicsRound {
     made: Made,
     /// Topics that were copied until they were deleted on the source.
     gone: BTreeSet<TopicName>,
+    /// Topics that were copied until the right to describe them was taken away, and on which side.
+    denied: BTreeMap<TopicName, String>,
+    /// Target topics with more partitions than their source.
+    wider: BTreeMap<TopicName, String>,
+    /// Elements of `topics` that match no topic of the source; `None` before the first look.
+    unmatched: Option<Vec<String>>,
+}
+
+/// Topics that one round tells of one by one; of more it tells the number and the first. A start
+/// with thousands of topics must not bury what matters.
+const TOLD_MAX: usize = 5;
+
+/// Tells of topics, with a line each or with one for all.
+fn told(topics: &[TopicName], each: impl Fn(&TopicName), all: impl Fn(usize, &str)) {
+    if topics.len() <= TOLD_MAX {
+        topics.iter().for_each(each);
+    } else {
+        let first: Vec<&str> = topics.iter().take(TOLD_MAX).map(TopicName::as_str).collect();
+        all(topics.len(), &first.join(", "));
+    }
 }
 
 /// A source topic and the target topic it is copied to.
@@ -63,6 +83,9 @@ impl TopicsRound {
             complaints: BTreeMap::new(),
             found: BTreeSet::new(),
             gone: BTreeSet::new(),
+            denied: BTreeMap::new(),
+            wider: BTreeMap::new(),
+            unmatched: None,
         }
     }
 
@@ -75,9 +98,91 @@ impl TopicsRound {
         self.source.refresh(None).await?;
         self.target.refresh(None).await?;
         let wanted = self.wanted(&self.source.view());
+        self.look_for_matches(&self.source.view());
+        self.look_for_denied(&wanted);
         self.make_missing(&wanted).await?;
         self.grow(&wanted).await?;
+        self.look_for_wider(&wanted);
         Ok((self.pairs(&wanted), self.notes()))
+    }
+
+    /// Says which elements of `topics` match nothing: one wrong character in a pattern, and nothing
+    /// is copied while everything looks well.
+    fn look_for_matches(&mut self, view: &MetadataView) {
+        let topics: Vec<&str> = view
+            .topics
+            .iter()
+            .filter(|(_, topic)| !topic.internal)
+            .map(|(name, _)| name.as_str())
+            .collect();
+        // A cluster without topics says nothing about patterns.
+        if topics.is_empty() {
+            return;
+        }
+        let include = &self.rules.topics.filter.include;
+        let left = self.unmatched.as_deref().unwrap_or(include.elements());
+        let unmatched = NameList::unmatched(left, &topics);
+        if self.unmatched.is_none() {
+            for element in &unmatched {
+                tracing::warn!(flow = %self.flow(), topics = element,
+                    "no topic of the source matches this element of `topics`");
+            }
+        }
+        self.unmatched = Some(unmatched);
+    }
+
+    /// Says whose right to be described was taken away, and when it is back.
+    fn look_for_denied(&mut self, wanted: &Wanted) {
+        let view = self.target.view();
+        let mut denied = BTreeMap::new();
+        for (name, (target, topic)) in wanted {
+            let replica = view.topics.get(target).filter(|replica| replica.denied);
+            let (cluster, on, operation) = if topic.denied {
+                (&self.source, name, "Read")
+            } else if replica.is_some() {
+                (&self.target, target, "Write")
+            } else {
+                continue;
+            };
+            let grant = grant(cluster, operation, On::Topic(on.as_str()));
+            let what = format!(
+                "{on} may not be described any more on {}; to grant the right: {grant}",
+                cluster.alias()
+            );
+            denied.insert(name.clone(), what);
+        }
+        for (topic, what) in &denied {
+            if self.denied.get(topic) != Some(what) {
+                tracing::warn!(flow = %self.flow(), %topic, "{what}");
+            }
+        }
+        for topic in self.denied.keys().filter(|topic| !denied.contains_key(*topic)) {
+            tracing::info!(flow = %self.flow(), %topic, "topic may be described again");
+        }
+        self.denied = denied;
+    }
+
+    /// Says which replicas have partitions that nothing is copied to.
+    fn look_for_wider(&mut self, wanted: &Wanted) {
+        let view = self.target.view();
+        let mut wider = BTreeMap::new();
+        for (target, topic) in wanted.values() {
+            let there = view.topics.get(target).map_or(0, |existing| existing.partitions.len());
+            let here = topic.partitions.len();
+            if there > here {
+                let what = format!(
+                    "the target has {there} partitions and the source {here}: nothing is copied to \
+                     the others, and whoever chooses partitions by key chooses otherwise there"
+                );
+                wider.insert(target.clone(), what);
+            }
+        }
+        for (topic, what) in &wider {
+            if self.wider.get(topic) != Some(what) {
+                tracing::warn!(flow = %self.flow(), %topic, "{what}");
+            }
+        }
+        self.wider = wider;
     }
 
     /// What was complained about and still holds, and what is gone from the source.
@@ -86,6 +191,10 @@ impl TopicsRound {
         notes.undone.extend(self.complaints.iter().map(|(topic, what)| format!("{topic}: {what}")));
         let gone = |topic| format!("{topic}: gone from the source; its copy stays");
         notes.left.extend(self.gone.iter().map(gone));
+        notes.undone.extend(self.denied.iter().map(|(topic, what)| format!("{topic}: {what}")));
+        notes.left.extend(self.wider.iter().map(|(topic, what)| format!("{topic}: {what}")));
+        let unmatched = self.unmatched.iter().flatten();
+        notes.left.extend(unmatched.map(|one| format!("topics: no topic matches `{one}`")));
         notes
     }
 
@@ -114,25 +223,43 @@ impl TopicsRound {
 
     fn wanted(&mut self, view: &MetadataView) -> Wanted {
         let mut wanted = Wanted::new();
+        let (mut found, mut cycles) = (Vec::new(), Vec::new());
         for (name, topic) in view.topics.iter().filter(|(_, topic)| !topic.internal) {
             match self.rules.topics.select(name) {
                 Ok(Selection::Copied { as_topic }) => {
                     if self.found.insert(name.clone()) {
-                        tracing::info!(flow = %self.flow(), topic = %name, target = %as_topic,
-                            partitions = topic.partitions.len(), "topic found");
+                        found.push(name.clone());
                     }
                     wanted.insert(name.clone(), (as_topic, Arc::clone(topic)));
                 }
                 Ok(Selection::Cycle) => {
                     if self.found.insert(name.clone()) {
-                        tracing::info!(flow = %self.flow(), topic = %name,
-                            "topic left out: it came from the target");
+                        cycles.push(name.clone());
                     }
                 }
                 Ok(Selection::Filtered | Selection::Internal) => {}
                 Err(error) => self.complain(name, format!("topic left out: {error}")),
             }
         }
+        let flow = self.flow();
+        told(
+            &found,
+            |topic| match wanted.get(topic) {
+                Some((target, view)) => {
+                    let partitions = view.partitions.len();
+                    tracing::info!(%flow, %topic, %target, partitions, "topic found");
+                }
+                None => tracing::info!(%flow, %topic, "topic found"),
+            },
+            |topics, first| tracing::info!(%flow, topics, first, "topics found"),
+        );
+        told(
+            &cycles,
+            |topic| tracing::info!(%flow, %topic, "topic left out: it came from the target"),
+            |topics, first| {
+                tracing::info!(%flow, topics, first, "topics left out: they came from the target");
+            },
+        );
         let gone: Vec<TopicName> =
             self.found.iter().filter(|name| !view.topics.contains_key(name)).cloned().collect();
         for name in gone {
@@ -181,11 +308,11 @@ impl TopicsRound {
             if creations.is_empty() {
                 continue;
             }
-            let mut made = Vec::new();
+            let (mut made, mut created) = (Vec::new(), Vec::new());
             for (name, outcome) in self.target.create_topics(&creations).await? {
                 match outcome {
                     Ok(()) => {
-                        tracing::info!(flow = %self.flow(), topic = %name, "topic created");
+                        created.push(name.clone());
                         self.complaints.remove(&name);
                         let with = creations.iter().find(|creation| creation.name == name);
                         self.made.note(with.map(|with| (name.clone(), with.configs.clone())));
@@ -202,6 +329,12 @@ impl TopicsRound {
                     ),
                 }
             }
+            let flow = self.flow();
+            told(
+                &created,
+                |topic| tracing::info!(%flow, %topic, "topic created"),
+                |topics, first| tracing::info!(%flow, topics, first, "topics created"),
+            );
             if !made.is_empty() {
                 settle(&self.target, &made).await?;
             }

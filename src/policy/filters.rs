@@ -10,7 +10,10 @@ use super::pattern::{Pattern, PatternError, StepLimit};
 
 /// A list of patterns; an empty list matches nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NameList(Option<Pattern>);
+pub struct NameList {
+    joined: Option<Pattern>,
+    elements: Vec<String>,
+}
 
 /// Which element of a list is at fault, and where in it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -30,19 +33,20 @@ impl NameList {
     /// [`NameListError`] for the first element that cannot be honoured.
     pub fn new<T: AsRef<str>>(elements: &[T]) -> Result<Self, NameListError> {
         if elements.is_empty() {
-            return Ok(Self(None));
+            return Ok(Self::none());
         }
         let texts: Vec<&str> = elements.iter().map(AsRef::as_ref).collect();
         // `(a` and `b)` would join to one good pattern. MM2 takes it; nobody means it, and the
         // place of an error in the middle could not be told.
         let pattern = Pattern::new(&texts.join("|")).map_err(|error| locate(&texts, error))?;
-        Ok(Self(Some(pattern)))
+        let elements = texts.into_iter().map(str::to_owned).collect();
+        Ok(Self { joined: Some(pattern), elements })
     }
 
     /// A list that matches nothing.
     #[must_use]
     pub fn none() -> Self {
-        Self(None)
+        Self { joined: None, elements: Vec::new() }
     }
 
     /// Whether the whole of `name` matches one of the elements.
@@ -51,13 +55,30 @@ impl NameList {
     ///
     /// [`StepLimit`] if the match does not come to an end.
     pub fn matches(&self, name: &str) -> Result<bool, StepLimit> {
-        self.0.as_ref().map_or(Ok(false), |pattern| pattern.matches(name))
+        self.joined.as_ref().map_or(Ok(false), |pattern| pattern.matches(name))
     }
 
     /// The joined pattern, if the list has elements.
     #[must_use]
     pub fn pattern(&self) -> Option<&Pattern> {
-        self.0.as_ref()
+        self.joined.as_ref()
+    }
+
+    /// The elements of the list.
+    #[must_use]
+    pub fn elements(&self) -> &[String] {
+        &self.elements
+    }
+
+    /// Those of `elements` that match none of `names`. One that means something only beside the
+    /// others (`\2`), or whose match does not come to an end, is not among them.
+    #[must_use]
+    pub fn unmatched(elements: &[String], names: &[&str]) -> Vec<String> {
+        let matches = |element: &String| {
+            let Ok(pattern) = Pattern::new(element) else { return true };
+            names.iter().any(|name| pattern.matches(name).unwrap_or(true))
+        };
+        elements.iter().filter(|element| !matches(element)).cloned().collect()
     }
 }
 
@@ -158,6 +179,15 @@ mod tests {
         assert_eq!(filter.accepts("orders.internal"), Ok(true));
         assert_eq!(filter.accepts("mm2-configs.a.internal"), Ok(false));
         assert_eq!(filter.accepts("__consumer_offsets"), Ok(false));
+    }
+
+    #[test]
+    fn elements_that_match_nothing_are_named() {
+        let list = list(&["orders", "pay-[0-9]+", "typo\\.x"]);
+        let unmatched = |names: &[&str]| NameList::unmatched(list.elements(), names);
+        assert_eq!(unmatched(&["orders", "orders2", "pay-1", "pay-x"]), ["typo\\.x"]);
+        assert_eq!(unmatched(&["pay-x"]).len(), 3);
+        assert_eq!(unmatched(&["orders", "pay-7", "typo.x"]), Vec::<String>::new());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::status::ProcessStatus;
 use crate::copy::Path;
-use crate::flow::{Latencies, PartitionState, PartitionStatus};
+use crate::flow::{Latencies, PartitionState, PartitionStatus, Waiting};
 use crate::model::FlowId;
 
 /// Labels of a flow.
@@ -22,6 +22,14 @@ use crate::model::FlowId;
 struct FlowLabels {
     source: String,
     target: String,
+}
+
+/// Labels of a flow, and what is waited for.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct WaitingLabels {
+    source: String,
+    target: String,
+    on: String,
 }
 
 /// Labels of one partition, named as on the source.
@@ -66,6 +74,8 @@ struct Metrics {
     lag: Family<PartitionLabels, Gauge>,
     halted: Family<FlowLabels, Gauge>,
     stalled: Family<FlowLabels, Gauge>,
+    waiting: Family<WaitingLabels, Gauge>,
+    oldest: Family<FlowLabels, Gauge<f64, AtomicU64>>,
     frame_memory: Gauge,
     frame_memory_limit: Gauge,
     uptime: Gauge,
@@ -101,6 +111,17 @@ impl Metrics {
             "stalled_partitions",
             "Partitions whose source has records of which none was acknowledged for 15 seconds",
             self.stalled.clone(),
+        );
+        registry.register_with_unit(
+            "oldest_uncopied",
+            "How long the oldest record of all partitions that is not copied has been there",
+            Unit::Seconds,
+            self.oldest.clone(),
+        );
+        registry.register(
+            "waiting_partitions",
+            "Partitions that wait for something else than records",
+            self.waiting.clone(),
         );
         registry.register_with_unit(
             "frame_memory",
@@ -169,8 +190,15 @@ impl Metrics {
             };
             self.gap_records.get_or_create(&labels).inc_by(*count);
         }
+        if let Some(on) = status.waiting_for.as_ref().and_then(Waiting::kind) {
+            let (source, target) = (source.clone(), target.clone());
+            let of = WaitingLabels { source, target, on: on.to_owned() };
+            self.waiting.get_or_create(&of).inc();
+        }
         let of = FlowLabels { source, target };
         let halted = status.state == PartitionState::Halted;
+        let oldest = self.oldest.get_or_create(&of);
+        oldest.set(oldest.get().max(status.oldest.as_secs_f64()));
         self.halted.get_or_create(&of).inc_by(i64::from(halted));
         self.stalled.get_or_create(&of).inc_by(i64::from(status.stalled));
     }
@@ -200,6 +228,12 @@ pub fn render(
         // A flow without partitions has none halted either.
         drop(metrics.halted.get_or_create(&labels));
         drop(metrics.stalled.get_or_create(&labels));
+        drop(metrics.oldest.get_or_create(&labels));
+        for on in Waiting::KINDS {
+            let (source, target) = (labels.source.clone(), labels.target.clone());
+            let of = WaitingLabels { source, target, on: on.to_owned() };
+            drop(metrics.waiting.get_or_create(&of));
+        }
         for status in partitions {
             metrics.take(flow, status);
         }
@@ -246,7 +280,7 @@ mod tests {
             source: TopicPartition::new("orders", 7),
             target: TopicPartition::new("a.orders", 7),
             state: PartitionState::Halted,
-            waiting_for: None,
+            waiting_for: Some(Waiting::Refused(crate::wire::ErrorCode(19))),
             halt: Some("why".into()),
             copied: Offset(20),
             source_end: Some(Offset(30)),
@@ -276,7 +310,12 @@ mod tests {
             format!("heliograph_lag_records{{{of}}} 10"),
             "heliograph_halted_partitions{source=\"a\",target=\"b\"} 1".to_owned(),
             "heliograph_stalled_partitions{source=\"a\",target=\"b\"} 0".to_owned(),
+            "heliograph_waiting_partitions{source=\"a\",target=\"b\",on=\"target refuses\"} 1"
+                .to_owned(),
+            "heliograph_waiting_partitions{source=\"a\",target=\"b\",on=\"rate limit\"} 0"
+                .to_owned(),
             "heliograph_frame_memory_bytes 100".to_owned(),
+            "heliograph_oldest_uncopied_seconds{source=\"a\",target=\"b\"} 1.5".to_owned(),
             "heliograph_produce_latency_seconds_count{source=\"a\",target=\"b\"} 1".to_owned(),
         ] {
             assert!(text.lines().any(|one| one == line), "{line}\nis not in\n{text}");

@@ -64,7 +64,9 @@ impl Shard {
             copied: anchor.upstream,
             source_end: copier.positions().1,
             downstream: anchor.downstream,
-            lag: copier.lag(),
+            // What the source does not let us see, it does not tell the end of.
+            lag: copier.lag().filter(|_| slot.unreadable.is_none()),
+            oldest: slot.age.at(anchor.upstream, now),
             counts: copier.counts().clone(),
             gaps: slot.gaps.iter().copied().collect(),
         }
