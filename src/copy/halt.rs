@@ -1,7 +1,7 @@
 //! Why a partition stopped, and the way out.
 
 use crate::batch::{BatchesError, RebuildError, RefuseReason};
-use crate::model::{LeaderEpoch, Offset, OffsetRange};
+use crate::model::{FlowId, LeaderEpoch, Offset, OffsetRange};
 use crate::wire::ErrorCode;
 
 /// Why a partition does not go on by itself. Other partitions do.
@@ -38,7 +38,9 @@ pub enum HaltReason {
         cause: RebuildError,
     },
     /// The target's broker refuses the records.
-    #[error("the target refuses the batch of upstream offsets {upstream}: {code}{}", told(.message))]
+    #[error(
+        "the target refuses {}: {code}{}{}", refused(*.upstream), told(.message), remedy(*.code)
+    )]
     Refused {
         /// Which records.
         upstream: OffsetRange,
@@ -78,6 +80,25 @@ pub enum HaltReason {
     ExistingRecords {
         /// How many offsets the target's log spans.
         records: i64,
+    },
+    /// Another flow of this process writes to the target partition.
+    #[error(
+        "flow {by} copies into the same target topic; merged there, records could not be told apart. \
+         Name the topic otherwise, or declare the merge (existing.records.policy=append)"
+    )]
+    Claimed {
+        /// Which flow.
+        by: FlowId,
+    },
+    /// The records would come back to where they came from.
+    #[error(
+        "flow {by} brings these records from where this flow would take them: they would go round \
+         without end. Select the topic in one direction only, or let names tell where records come \
+         from (DefaultReplicationPolicy)"
+    )]
+    Loop {
+        /// The flow that closes the ring.
+        by: FlowId,
     },
     /// The target's log is shorter than what was acknowledged.
     #[error(
@@ -124,6 +145,60 @@ pub enum HaltReason {
          copied (gap.policy=halt)"
     )]
     Gap(OffsetRange),
+}
+
+impl HaltReason {
+    /// What tells one halt from another: what a broker says about the same one may change from try
+    /// to try.
+    #[must_use]
+    pub fn gist(&self) -> String {
+        match self {
+            Self::Refused { upstream, code, .. } => format!("{code} at {}", upstream.start),
+            other => other.to_string(),
+        }
+    }
+
+    /// Whether a change of settings, on the target or of its topic, lets it go on: then it is tried
+    /// again now and then.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Refused { .. } | Self::Oversize { .. } => true,
+            Self::SourceDamaged(_)
+            | Self::SourceMalformed { .. }
+            | Self::NotUnderstood { .. }
+            | Self::Rebuild { .. }
+            | Self::Diverged { .. }
+            | Self::Recreated { .. }
+            | Self::ExistingRecords { .. }
+            | Self::Claimed { .. }
+            | Self::Loop { .. }
+            | Self::TargetCut { .. }
+            | Self::Unexplained { .. }
+            | Self::NoProgress
+            | Self::Gap(_) => false,
+        }
+    }
+}
+
+/// Which records; the broker counts those of a batch from 0.
+fn refused(upstream: OffsetRange) -> String {
+    let first = upstream.start;
+    if upstream.len() == 1 {
+        return format!("the record at upstream offset {first}");
+    }
+    format!("the batch of upstream offsets {upstream}, record 0 of which is at offset {first}")
+}
+
+/// What to look at for some refusals.
+fn remedy(code: ErrorCode) -> &'static str {
+    match code.0 {
+        32 => {
+            "; see message.timestamp.before.max.ms and message.timestamp.after.max.ms of the target \
+             topic"
+        }
+        _ => "",
+    }
 }
 
 fn told(message: &Option<String>) -> String {

@@ -5,7 +5,9 @@
 //! applies it, and pumps. What shards have done is noted in a book that one committer writes
 //! to the target.
 
+mod age;
 mod align;
+mod claims;
 mod lane;
 mod ledger;
 mod offsets;

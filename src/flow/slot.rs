@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::age::Age;
 use super::progress::Page;
 use super::status::SeenGap;
 use super::supervisor::Report;
@@ -63,10 +64,15 @@ pub(super) struct Slot {
     pub(super) unreadable: Option<ErrorCode>,
     /// With which code the target refused the last batch, until it takes one.
     pub(super) refused: Option<ErrorCode>,
+    /// Why it stopped, in short and in words, here or before it was tried again, until a batch is
+    /// stored.
+    pub(super) halted_for: Option<(String, String)>,
     /// Bytes outside of frames, as last counted.
     pub(super) owned: usize,
     /// When something was acknowledged, or nothing was left to copy.
     pub(super) moved: Moment,
+    /// How long the oldest record that is not copied has been waiting.
+    pub(super) age: Age,
     /// Since when the last stable offset has stood here, below the high watermark.
     pub(super) unstable: Option<Unstable>,
     /// Batches that did not go where they should have.
@@ -98,8 +104,10 @@ impl Slot {
             fetch_not_before: Moment(Duration::ZERO),
             unreadable: None,
             refused: None,
+            halted_for: None,
             owned: 0,
             moved: now,
+            age: Age::default(),
             unstable: None,
             foreign: 0,
             gaps: VecDeque::new(),
@@ -145,7 +153,9 @@ impl Slot {
     pub(super) fn inherit(&mut self, before: Self) {
         self.copier.set_counts(before.copier.counts().clone());
         self.gaps = before.gaps;
+        self.age = before.age;
         self.foreign = before.foreign;
+        self.halted_for = before.halted_for;
     }
 
     pub(super) fn target_topic(&self) -> &TopicName {

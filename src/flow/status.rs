@@ -154,6 +154,9 @@ pub struct PartitionStatus {
     pub lag: Option<i64>,
     /// The source has records, and for a while none was acknowledged.
     pub stalled: bool,
+    /// How long the oldest record that was not acknowledged has been there, as far as this process
+    /// saw it; zero if there is none.
+    pub oldest: Duration,
     /// What it did since the process started.
     pub counts: Counts,
     /// The last gaps that are loss.
@@ -257,6 +260,7 @@ impl Probe {
                 downstream: Offset(-1),
                 lag: None,
                 stalled: false,
+                oldest: Duration::ZERO,
                 counts: Counts::default(),
                 gaps: Vec::new(),
             });

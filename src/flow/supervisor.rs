@@ -32,11 +32,22 @@ const COMMANDS_MAX: usize = 64;
 const LATER_FIRST: Duration = Duration::from_millis(50);
 const LATER_MOST: Duration = Duration::from_secs(1);
 
+/// After what time a partition is tried again whose records the target refused: the remedy is a
+/// setting that a person changes, and a try costs a few requests.
+const STUCK_RETRY: Duration = Duration::from_secs(15);
+
+/// Topics that are told of one by one when they begin together; of more the number is told.
+const BEGUN_TOLD_MAX: usize = 5;
+
 /// How often the progress line is written while something moves.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The topic config that bounds a batch.
 const LIMIT_CONFIG: &str = "max.message.bytes";
+
+/// The topic config that says whose time records have.
+const STAMP_CONFIG: &str = "message.timestamp.type";
+const LOG_APPEND_TIME: &str = "LogAppendTime";
 
 /// Topics described in one request: an answer holds about forty configs of each.
 const DESCRIBED_AT_ONCE: usize = 200;
@@ -63,8 +74,8 @@ pub struct Pair {
 pub(super) enum Report {
     /// Both logs must be looked at.
     Doubt { source: TopicPartition, doubt: Doubt },
-    /// It stopped.
-    Halted { source: TopicPartition },
+    /// It stopped; and whether that may pass when somebody changes a setting.
+    Halted { source: TopicPartition, may_pass: bool },
     /// It was told to stop, and has.
     Left { source: TopicPartition },
     /// Its source's last stable offset does not move.
@@ -142,6 +153,8 @@ enum Standing {
     /// Told to stop; `true` if it is to be decided about anew after that.
     Leaving(bool),
     Halted,
+    /// Halted, and tried again at this moment.
+    Stuck(Moment),
 }
 
 /// The owner of one flow's data plane.
@@ -159,6 +172,8 @@ pub struct Supervisor {
     tasks: Vec<JoinHandle<()>>,
     known: BTreeMap<TopicPartition, Known>,
     limits: BTreeMap<TopicName, usize>,
+    /// Target topics that stamp records themselves, and were named.
+    stamped: BTreeSet<TopicName>,
     /// Source partitions whose last stable offset has stood at the offset for long.
     unstable: Vec<(TopicPartition, Offset)>,
     probe: Probe,
@@ -227,6 +242,7 @@ impl Supervisor {
             tasks,
             known: BTreeMap::new(),
             limits: BTreeMap::new(),
+            stamped: BTreeSet::new(),
             unstable: Vec::new(),
             probe: probe.clone(),
             status: watch::Sender::new(FlowStatus::default()),
@@ -315,7 +331,7 @@ impl Supervisor {
                 .known
                 .values()
                 .filter_map(|known| match known.state {
-                    Standing::Waiting(until, _) => Some(until),
+                    Standing::Waiting(until, _) | Standing::Stuck(until) => Some(until),
                     Standing::Copying | Standing::Leaving(_) | Standing::Halted => None,
                 })
                 .min();
@@ -385,15 +401,13 @@ impl Supervisor {
         let now = self.source.clock().now();
         let Some(known) = self.known.get_mut(source) else { return };
         match (known.state, known.shard) {
-            (Standing::Copying | Standing::Halted, Some(shard)) => {
+            (Standing::Copying | Standing::Halted | Standing::Stuck(_), Some(shard)) => {
                 known.state = Standing::Leaving(comes_back);
                 drop(self.shards[shard].send(Command::Stop(source.clone())).await);
             }
             (Standing::Leaving(_), _) => known.state = Standing::Leaving(comes_back),
-            (Standing::Waiting(..) | Standing::Halted | Standing::Copying, _) if comes_back => {
-                known.state = Standing::Waiting(now, Occasion::First);
-            }
-            (Standing::Waiting(..) | Standing::Halted | Standing::Copying, _) => {
+            _ if comes_back => known.state = Standing::Waiting(now, Occasion::First),
+            _ => {
                 self.known.remove(source);
             }
         }
@@ -402,7 +416,7 @@ impl Supervisor {
     fn read_mail(&mut self, now: Moment) {
         for (report, start) in self.mailbox.take() {
             let (Report::Doubt { source, .. }
-            | Report::Halted { source }
+            | Report::Halted { source, .. }
             | Report::Left { source }
             | Report::Unstable { source, .. }) = &report;
             let Some(known) = self.known.get_mut(source) else { continue };
@@ -411,7 +425,10 @@ impl Supervisor {
                 anchor.start = start;
             }
             match report {
-                Report::Halted { .. } => known.state = Standing::Halted,
+                Report::Halted { may_pass: true, .. } => {
+                    known.state = Standing::Stuck(now.after(STUCK_RETRY));
+                }
+                Report::Halted { may_pass: false, .. } => known.state = Standing::Halted,
                 Report::Unstable { source, at } => self.unstable.push((source, at)),
                 Report::Left { source } => {
                     if known.state == Standing::Leaving(true) {
@@ -449,16 +466,24 @@ impl Supervisor {
 
     /// Decides about every partition whose time has come, and starts those that can start.
     async fn decide(&mut self, now: Moment) {
-        let due = |known: &&Known| matches!(known.state, Standing::Waiting(at, _) if at <= now);
-        let mut due: Vec<(Pair, Occasion)> = self
-            .known
-            .values()
-            .filter(due)
-            .filter_map(|known| match known.state {
-                Standing::Waiting(_, occasion) => Some((known.pair.clone(), occasion)),
-                Standing::Copying | Standing::Leaving(_) | Standing::Halted => None,
-            })
-            .collect();
+        let mut due: Vec<(Pair, Occasion)> = Vec::new();
+        for known in self.known.values_mut() {
+            match known.state {
+                Standing::Waiting(at, occasion) if at <= now => {
+                    due.push((known.pair.clone(), occasion));
+                }
+                Standing::Stuck(at) if at <= now => {
+                    // What the target takes may have changed.
+                    known.batch_bytes_max = None;
+                    due.push((known.pair.clone(), Occasion::First));
+                }
+                Standing::Waiting(..)
+                | Standing::Stuck(_)
+                | Standing::Copying
+                | Standing::Leaving(_)
+                | Standing::Halted => {}
+            }
+        }
         if due.is_empty() {
             return;
         }
@@ -505,10 +530,18 @@ impl Supervisor {
             match self.target.describe_topic_configs(topics).await {
                 Ok(described) => {
                     for (topic, configs) in described {
-                        let limit = configs.ok().and_then(|configs| {
-                            let entry = configs.iter().find(|one| one.name == LIMIT_CONFIG)?;
-                            entry.value.as_ref()?.parse().ok()
-                        });
+                        let configs = configs.unwrap_or_default();
+                        let value = |name: &str| {
+                            configs.iter().find(|one| one.name == name)?.value.as_deref()
+                        };
+                        if value(STAMP_CONFIG) == Some(LOG_APPEND_TIME)
+                            && self.stamped.insert(topic.clone())
+                        {
+                            tracing::warn!(flow = %self.settings.id, %topic,
+                                "the target stamps records itself (message.timestamp.type is \
+                                 LogAppendTime there): the times of the source are not kept");
+                        }
+                        let limit = value(LIMIT_CONFIG).and_then(|limit| limit.parse().ok());
                         match limit {
                             Some(limit) => drop(self.limits.insert(topic, limit)),
                             None => drop(self.limits.remove(&topic)),
@@ -573,9 +606,17 @@ impl Supervisor {
         self.progress.anchors.extend(anchors);
         let mut begun: BTreeMap<(TopicName, TopicName), usize> = BTreeMap::new();
         for (pair, start, page, gap) in starting {
-            let topics = (pair.source.topic.clone(), pair.target.topic.clone());
-            *begun.entry(topics).or_default() += 1;
+            let known = self.known.get(&pair.source);
+            if known.is_some_and(|known| !matches!(known.state, Standing::Stuck(_))) {
+                let topics = (pair.source.topic.clone(), pair.target.topic.clone());
+                *begun.entry(topics).or_default() += 1;
+            }
             self.begin(pair, start, (page, gap)).await;
+        }
+        if begun.len() > BEGUN_TOLD_MAX {
+            let partitions: usize = begun.values().sum();
+            tracing::info!(%flow, topics = begun.len(), partitions, "copying");
+            return;
         }
         for ((topic, target), partitions) in begun {
             tracing::info!(%flow, %topic, %target, partitions, "copying");
@@ -620,6 +661,7 @@ impl Supervisor {
                     (PartitionState::Waiting, waiting, None)
                 }
                 // Its shard says why.
+                Standing::Stuck(_) => continue,
                 Standing::Halted if known.why.is_none() => continue,
                 Standing::Halted => (PartitionState::Halted, None, known.why.clone()),
             };
@@ -648,7 +690,7 @@ impl Supervisor {
         for known in self.known.values() {
             match known.state {
                 Standing::Waiting(..) => status.waiting += 1,
-                Standing::Halted => status.halted += 1,
+                Standing::Halted | Standing::Stuck(_) => status.halted += 1,
                 Standing::Copying | Standing::Leaving(_) => {}
             }
         }

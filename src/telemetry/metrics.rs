@@ -287,6 +287,7 @@ mod tests {
             downstream: Offset(12),
             lag: Some(10),
             stalled: false,
+            oldest: Duration::from_millis(1500),
             counts,
             gaps: Vec::new(),
         };

@@ -112,6 +112,7 @@ fn partition(status: &PartitionStatus) -> Value {
         "state": status.state.word(),
         "waiting_for": status.waiting_for.as_ref().map(ToString::to_string),
         "stalled": status.stalled,
+        "oldest_uncopied_seconds": status.oldest.as_secs_f64(),
         "halt": status.halt,
         "upstream": {
             "copied": known(status.copied.0),
@@ -176,6 +177,7 @@ mod tests {
             downstream: Offset(5),
             lag: None,
             stalled: true,
+            oldest: Duration::from_millis(2500),
             counts: counts.clone(),
             gaps: vec![SeenGap { gap, at: Timestamp(1) }],
         };
@@ -208,6 +210,7 @@ mod tests {
         assert_eq!(second["topic"], json!("orders \"quoted\""));
         assert_eq!(second["upstream"], json!({ "copied": null, "end": null }));
         assert_eq!(second["waiting_for"], json!("target broker"));
+        assert_eq!(second["oldest_uncopied_seconds"], json!(2.5));
         let recent = json!([{ "first": 3, "end": 5, "count": 2, "reason": "lost", "at_ms": 1 }]);
         assert_eq!(second["gaps"], json!({ "count": 1, "records": 2, "recent": recent }));
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::supervisor::Report;
 use super::{Asked, Shard, SlotId};
 use crate::client::{Answer, ConnectionFault};
-use crate::copy::{Effect, Outcome};
+use crate::copy::{Effect, HaltReason, Outcome};
 use crate::model::{Leader, Moment, NodeId, Sequence, Side};
 use crate::wire::decode_produce;
 use crate::wire::fetch::{self, FetchAnswer};
@@ -158,6 +158,9 @@ impl Shard {
             match effect {
                 Effect::Passed(gap) => Self::tell_gap(flow, slot, *gap, wall),
                 Effect::Stored(newest) => {
+                    if slot.halted_for.take().is_some() {
+                        tracing::info!(%flow, partition = %slot.source, "partition goes on");
+                    }
                     let late_ms = wall.since(*newest).max(0);
                     #[expect(clippy::cast_precision_loss, reason = "milliseconds of this century")]
                     self.latencies.replication.observe(late_ms as f64 / 1000.0);
@@ -208,8 +211,13 @@ impl Shard {
                 }
                 Effect::Halted => {
                     if let Some(reason) = slot.copier.halted() {
-                        tracing::error!(%flow, partition = %slot.source, acked = %slot.copier.acked(),
-                            %reason, "partition halted");
+                        let gist = reason.gist();
+                        // Tried again for the same end: said once.
+                        if slot.halted_for.as_ref().is_none_or(|(before, _)| *before != gist) {
+                            tracing::error!(%flow, partition = %slot.source,
+                                acked = %slot.copier.acked(), %reason, "partition halted");
+                        }
+                        slot.halted_for = Some((gist, reason.to_string()));
                     }
                 }
             }
@@ -219,7 +227,10 @@ impl Shard {
             let source = slot.source.clone();
             match effect {
                 Effect::Doubt(doubt) => slot.report = Some(Report::Doubt { source, doubt: *doubt }),
-                Effect::Halted => slot.report = Some(Report::Halted { source }),
+                Effect::Halted => {
+                    let may_pass = slot.copier.halted().is_some_and(HaltReason::may_pass);
+                    slot.report = Some(Report::Halted { source, may_pass });
+                }
                 Effect::Passed(_)
                 | Effect::Stored(_)
                 | Effect::Foreign { .. }

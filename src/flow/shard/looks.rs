@@ -43,6 +43,9 @@ impl Shard {
     fn describe_one(&self, slot: &Slot, now: Moment) -> PartitionStatus {
         let copier = &slot.copier;
         let halt = copier.halted().map(ToString::to_string);
+        // One that is tried again has not stopped to be stuck.
+        let stuck = slot.halted_for.as_ref().filter(|_| copier.lag() != Some(0));
+        let halt = halt.or_else(|| stuck.map(|(_, reason)| reason.clone()));
         let waiting_for = if halt.is_some() { None } else { self.waiting_for(slot, now) };
         let state = match &waiting_for {
             _ if halt.is_some() => PartitionState::Halted,
@@ -100,6 +103,9 @@ impl Shard {
         self.next_note = now.after(NOTE_INTERVAL);
         for slot in self.slots.values_mut() {
             let anchor = slot.copier.anchor();
+            if let Some(end) = slot.copier.positions().1 {
+                slot.age.note(end, anchor.upstream, now);
+            }
             if slot.noted != Some(anchor.upstream) {
                 slot.noted = Some(anchor.upstream);
                 let bends = (slot.copier.take_bends(), self.settings.lag_max());
