@@ -17,8 +17,8 @@ use crate::client::{Clock, Cluster, FrameBudget};
 use crate::config::keys::is_password;
 use crate::config::properties::{Document, Entry};
 use crate::config::{self, MirrorSettings, render_warnings};
-use crate::flow::Workers;
-use crate::mirror::{FlowEnd, Heartbeats, MirrorFlow};
+use crate::flow::{Claims, Probe, Workers};
+use crate::mirror::{FlowEnd, Heartbeats, MirrorFlow, RoundBoard};
 use crate::model::{ClusterAlias, FlowId};
 
 /// How long tasks that only hold connections may take to end.
@@ -98,11 +98,12 @@ async fn run_flows(settings: &MirrorSettings) -> Result<Exit, Failure> {
         "heliograph started"
     );
 
+    let claims = Claims::default();
     let wired: Vec<_> = settings
         .flows
         .iter()
         .filter(|flow| flow.enabled)
-        .map(|flow| wiring::flow(flow, &settings.process))
+        .map(|flow| wiring::flow(flow, &settings.process, &claims))
         .collect();
     let shards = wired.iter().map(|flow| flow.flow.shards).max().unwrap_or(0);
     let workers = Workers::start(shards, &end)

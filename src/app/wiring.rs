@@ -7,7 +7,7 @@ use crate::batch::Oversize;
 use crate::client::{ClusterSettings, Dialer, Endpoint};
 use crate::config;
 use crate::flow::{
-    ExistingRecords, FlowSettings, GapPolicy, Recreate, Reset, SyncSettings, Truncation,
+    Claims, ExistingRecords, FlowSettings, GapPolicy, Recreate, Reset, SyncSettings, Truncation,
 };
 use crate::mirror::{
     AclSync, ConfigSync, GroupRules, HeartbeatSettings, InternalTopic, MirrorSettings, TopicRules,
@@ -52,6 +52,7 @@ pub(super) fn cluster(settings: &config::ClusterSettings) -> ClusterSettings {
 pub(super) fn flow(
     settings: &config::FlowSettings,
     process: &config::ProcessSettings,
+    claims: &Claims,
 ) -> MirrorSettings {
     let source = &settings.id.source;
     let positions =
@@ -91,6 +92,8 @@ pub(super) fn flow(
                 config::OffsetReset::Earliest => Reset::Earliest,
                 config::OffsetReset::Latest => Reset::Latest,
                 config::OffsetReset::None => Reset::None,
+                config::OffsetReset::At(at) => Reset::At(at),
+                config::OffsetReset::Ago(age) => Reset::Ago(age),
             },
             gap_policy: match settings.gap_policy {
                 config::GapPolicy::Record => GapPolicy::Record,
@@ -112,6 +115,7 @@ pub(super) fn flow(
                 config::ExistingRecordsPolicy::Halt => ExistingRecords::Halt,
                 config::ExistingRecordsPolicy::Append => ExistingRecords::Append,
             },
+            claims: claims.clone(),
             fetch_wait: settings.fetch_max_wait,
             fetch_bytes_max: fetch_bytes,
             partition_bytes_max: partition_bytes.min(fetch_bytes),

@@ -17,6 +17,7 @@ use super::settings::{
     HeartbeatSettings, Isolation, MirrorSettings, OffsetReset, OffsetStorage, OversizePolicy,
     ProcessSettings, RecreatePolicy, TruncationPolicy, VerifyCrc,
 };
+use super::times;
 use crate::mm2;
 use crate::model::{ClusterAlias, FlowId, Side, TopicName};
 use crate::policy::{ConfigFilter, ConfigMode, PolicyKind, ReplicationPolicy, TopicFilter};
@@ -404,14 +405,10 @@ impl Loader<'_, '_> {
                 ],
                 Isolation::ReadCommitted,
             ),
-            auto_offset_reset: reader.word(
+            auto_offset_reset: offset_reset(
+                reader,
+                get("start.timestamp"),
                 consumer.get("auto.offset.reset"),
-                &[
-                    ("earliest", OffsetReset::Earliest),
-                    ("latest", OffsetReset::Latest),
-                    ("none", OffsetReset::None),
-                ],
-                OffsetReset::Earliest,
             ),
             use_defaults_from: reader.word(
                 get("use.defaults.from"),
@@ -529,6 +526,41 @@ fn sync_interval(reader: &mut Reader<'_>, connector: &Map<'_>, what: &str) -> Op
     let interval = connector.get(&format!("sync.topic.{what}.interval.seconds"));
     let seconds = reader.number(interval, (1_u64, u32::MAX.into()), "s").unwrap_or(SYNC_S);
     reader.boolean(enabled, true).then(|| Duration::from_secs(seconds))
+}
+
+/// Where partitions without progress start: at a time of the file, or as the source consumer's
+/// `auto.offset.reset` says.
+fn offset_reset(
+    reader: &mut Reader<'_>,
+    time: Option<&Layered<'_>>,
+    reset: Option<&Layered<'_>>,
+) -> OffsetReset {
+    if let Some(value) = time.filter(|value| !Reader::text(value).is_empty()) {
+        if let Some(at) = times::timestamp(Reader::text(value)) {
+            return OffsetReset::At(at);
+        }
+        let hint = "write 2026-05-01T12:30:00Z, or milliseconds since 1970".to_owned();
+        reader.error(value.chosen, Part::Value, "not a point in time", Some(hint));
+    }
+    if let Some(value) = reset
+        && let Some(age) = Reader::text(value).strip_prefix("by_duration:")
+    {
+        if let Some(age) = times::duration(age) {
+            return OffsetReset::Ago(age);
+        }
+        let hint = "write by_duration:P7D, or by_duration:PT1H30M".to_owned();
+        reader.error(value.chosen, Part::Value, "not a duration", Some(hint));
+        return OffsetReset::Earliest;
+    }
+    reader.word(
+        reset,
+        &[
+            ("earliest", OffsetReset::Earliest),
+            ("latest", OffsetReset::Latest),
+            ("none", OffsetReset::None),
+        ],
+        OffsetReset::Earliest,
+    )
 }
 
 fn fetch_bytes(reader: &mut Reader<'_>, value: Option<&Layered<'_>>) -> Option<u32> {

@@ -20,6 +20,7 @@ mod providers;
 mod read;
 mod security;
 mod settings;
+mod times;
 
 pub use load::load;
 pub use problems::{Problem, Problems, render_warnings};

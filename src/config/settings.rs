@@ -242,6 +242,10 @@ pub enum OffsetReset {
     Latest,
     /// Nowhere: it halts.
     None,
+    /// At the first record of this time or later.
+    At(Timestamp),
+    /// At the first record that is at most as old as this (KIP-1106).
+    Ago(Duration),
 }
 
 /// Whose default a topic config takes that is not set on the source.

@@ -23,6 +23,7 @@ mod supervisor;
 mod sync_rule;
 mod workers;
 
+pub use claims::Claims;
 pub use offsets::{Offsets, Translated};
 pub use settings::{
     ExistingRecords, FlowSettings, GapPolicy, Recreate, Reset, SyncSettings, Truncation,

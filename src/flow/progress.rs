@@ -220,6 +220,11 @@ impl Loaded {
         Ok(loaded)
     }
 
+    /// Whether anything is known about a source partition.
+    pub(super) fn has(&self, source: &TopicPartition) -> bool {
+        self.anchors.contains_key(source) || self.connect.contains_key(source)
+    }
+
     /// Keeps the maps of which nothing is missing.
     fn take_maps(
         &mut self,

@@ -56,6 +56,8 @@ struct Ends {
     target: EndOffsets,
     /// Where the source's log leaves the epoch of the anchor's last batch, if it knows.
     epoch: Option<Offset>,
+    /// Where the records begin that the file wants, if it names a time.
+    wanted: Option<Offset>,
 }
 
 /// Where to go on behind what the target holds.
@@ -104,12 +106,19 @@ impl Planner {
             (anchor.source_id == pair.source_id).then(|| (pair.source.clone(), anchor.start.epoch))
         });
         let epoch_ends = self.source.epoch_ends(&epochs.collect()).await;
+        let timed = self.timed(pairs, progress).await;
         let mut decisions = Vec::with_capacity(pairs.len());
         for pair in pairs {
             let ends = ends(&source_starts, &source_ends, &pair.source).and_then(|source| {
                 let target = ends(&target_starts, &target_ends, &pair.target)?;
                 let epoch = epoch_ends.get(&pair.source).copied();
-                Ok(Ends { source, target, epoch })
+                let wanted = match timed.get(&pair.source) {
+                    Some(Ok(first)) if first.offset < Offset::ZERO => Some(source.end),
+                    Some(Ok(first)) => Some(first.offset),
+                    Some(Err(error)) => return Err(error.clone()),
+                    None => None,
+                };
+                Ok(Ends { source, target, epoch, wanted })
             });
             let decision = match ends {
                 Ok(ends) => self.decide_one(pair, ends, progress, occasion).await,
@@ -118,6 +127,49 @@ impl Planner {
             decisions.push((pair.clone(), decision));
         }
         decisions
+    }
+
+    /// Where the records begin that the file wants, of partitions without progress.
+    async fn timed(&self, pairs: &[Pair], progress: &Loaded) -> Listed {
+        let at = match self.settings.reset {
+            Reset::At(at) => at.0,
+            Reset::Ago(age) => {
+                let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+                self.source.clock().wall().0.saturating_sub(age).max(0)
+            }
+            Reset::Earliest | Reset::Latest | Reset::None => return Listed::new(),
+        };
+        let new = |pair: &&Pair| !progress.has(&pair.source);
+        let new: Vec<_> = pairs.iter().filter(new).map(|pair| pair.source.clone()).collect();
+        self.source.list_offsets(&new, at, false).await
+    }
+
+    /// Where a partition starts that nothing is known about.
+    fn first_start(&self, pair: &Pair, ends: Ends) -> Result<Offset, HaltReason> {
+        let flow = &self.settings.id;
+        if self.settings.existing_records == ExistingRecords::Halt {
+            // First: who must not begin must not claim either.
+            let records = ends.target.end.since(ends.target.start);
+            if records > 0 {
+                return Err(HaltReason::ExistingRecords { records });
+            }
+            let (source, target) = (&pair.source.topic, &pair.target.topic);
+            if let Err(by) = self.settings.claims.take(flow, source, target) {
+                return Err(HaltReason::Claimed { by });
+            }
+        }
+        let start = match self.settings.reset {
+            Reset::Earliest => ends.source.start,
+            Reset::Latest => ends.source.end,
+            Reset::At(_) | Reset::Ago(_) => ends.wanted.unwrap_or(ends.source.end),
+            Reset::None => return Err(HaltReason::NoProgress),
+        };
+        let left_out = start.since(ends.source.start);
+        if left_out > 0 {
+            tracing::debug!(%flow, partition = %pair.source, from = %start, left_out,
+                "starting behind what the file says to leave out");
+        }
+        Ok(start)
     }
 
     async fn decide_one(
@@ -130,6 +182,13 @@ impl Planner {
         let flow = &self.settings.id;
         let connect = progress.connect.get(&pair.source).map(|last| last.advance(1));
         let anchor = progress.anchors.get(&pair.source);
+        let (claims, topics) = (&self.settings.claims, (&pair.source.topic, &pair.target.topic));
+        if let Some(by) = claims.loops(flow, topics.0, topics.1) {
+            return Decision::Halt(HaltReason::Loop { by });
+        }
+        if progress.has(&pair.source) {
+            claims.take_over(flow, topics.0, topics.1);
+        }
         let fresh = |upstream| Start {
             upstream,
             downstream: ends.target.end,
@@ -184,17 +243,10 @@ impl Planner {
                 history = History::Unknown;
                 fresh(next)
             }
-            (None, None) => {
-                let records = ends.target.end.since(ends.target.start);
-                if records > 0 && self.settings.existing_records == ExistingRecords::Halt {
-                    return Decision::Halt(HaltReason::ExistingRecords { records });
-                }
-                match self.settings.reset {
-                    Reset::Earliest => fresh(ends.source.start),
-                    Reset::Latest => fresh(ends.source.end),
-                    Reset::None => return Decision::Halt(HaltReason::NoProgress),
-                }
-            }
+            (None, None) => match self.first_start(pair, ends) {
+                Ok(start) => fresh(start),
+                Err(reason) => return Decision::Halt(reason),
+            },
         };
         self.within_source(pair, (start, cut, history), ends, occasion)
     }

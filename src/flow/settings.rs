@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::claims::Claims;
 use crate::batch::Oversize;
-use crate::model::{FlowId, Side, TopicName};
+use crate::model::{FlowId, Side, Timestamp, TopicName};
 
 /// Where a partition without progress starts (`auto.offset.reset` of the source consumer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,10 @@ pub enum Reset {
     Latest,
     /// Nowhere: it stops and says so.
     None,
+    /// At the first record of this time or later; at the end if there is none.
+    At(Timestamp),
+    /// At the first record that is at most as old as this.
+    Ago(Duration),
 }
 
 /// What to do when the source removed records before they were copied.
@@ -84,6 +89,8 @@ pub struct FlowSettings {
     pub oversize: Oversize,
     /// What to do about records that were there before us.
     pub existing_records: ExistingRecords,
+    /// Which flow of this process writes which target topic.
+    pub claims: Claims,
     /// How long a source broker may wait for data.
     pub fetch_wait: Duration,
     /// Most bytes of one fetch answer, over all its partitions.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use heliograph::batch::Oversize;
 use heliograph::client::{Clock, Cluster, ClusterSettings, FrameBudget};
 use heliograph::flow::{
-    ExistingRecords, FlowSettings, FlowStatus, GapPolicy, Offsets, PartitionState, Probe, Recreate,
+    Claims, ExistingRecords, FlowSettings, FlowStatus, GapPolicy, Offsets, PartitionState, Probe, Recreate,
     Reset, Translated, Truncation, Workers,
 };
 use heliograph::mirror::{
@@ -392,6 +392,7 @@ impl Run {
                 truncation: Truncation::Halt,
                 oversize: Oversize::Refuse,
                 existing_records: ExistingRecords::Halt,
+                claims: Claims::default(),
                 fetch_wait: self.script.fetch_wait,
                 fetch_bytes_max,
                 partition_bytes_max,

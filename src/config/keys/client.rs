@@ -92,7 +92,7 @@ pub(super) const KEYS: &[&[Key]] = &[
     keys! { Consumer, "ConsumerConfig";
         "allow.auto.create.topics": Boolean = "true", accepted("source topics are never created"), "Whether asking for a topic may create it.";
         "auto.commit.interval.ms": Int = "5000", NO_GROUP, "How often offsets are committed.";
-        "auto.offset.reset": String = "latest", differs("earliest", "as MM2 sets it for its source consumer"), "Where to start without progress: earliest, latest or none.";
+        "auto.offset.reset": String = "latest", differs("earliest", "as MM2 sets it for its source consumer"), "Where to start without progress: earliest, latest, by_duration:P7D or none.";
         "check.crcs": Boolean = "true", accepted("heliograph.verify.crc decides"), "Whether checksums are verified.";
         "client.dns.lookup": String = "use_all_dns_ips", accepted("all addresses of a name are always tried"), "Which addresses of a name are tried.";
         "client.id": String = "", Same, "How this program calls itself to brokers.";

@@ -17,6 +17,8 @@ pub(super) const KEYS: &[&[Key]] = &[
     keys! { Flow, "Heliograph";
         "gap.policy": String = "record", Same,
             "What to do when the source lost records before they were copied: record or halt.";
+        "start.timestamp": String = "", Same,
+            "Where partitions without progress start: at the first record of this time or later, as 2026-05-01T12:30:00Z or milliseconds since 1970; unset, auto.offset.reset of the source consumer says.";
         "recreate.policy": String = "restart", Same,
             "What to do when a source topic was deleted and created again: restart or halt.";
         "existing.records.policy": String = "halt", Same,
