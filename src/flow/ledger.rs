@@ -268,6 +268,17 @@ fn key(source: &ClusterAlias, partition: &TopicPartition, first: Offset) -> Vec<
     json!([KEY_KIND, place]).to_string().into_bytes()
 }
 
+/// Whether a record with this key is about the map of `source`.
+pub(super) fn is_about(key: &[u8], source: &TopicPartition) -> bool {
+    let about = |key: Value| {
+        let place = key.get(1)?;
+        let topic = place.get("topic")?.as_str()? == source.topic.as_str();
+        let partition = place.get("partition")?.as_i64()? == i64::from(source.partition);
+        Some(key.get(0)?.as_str()? == KEY_KIND && topic && partition)
+    };
+    serde_json::from_slice(key).ok().and_then(about).unwrap_or(false)
+}
+
 /// Ids of both topics (16 bytes each), whether the map is whole (1 byte), index, upstream and downstream offset of the first bend
 /// (8 bytes each), number of further bends (4 bytes), and their deltas. Big-endian.
 fn encode(ids: Ids, whole: bool, chunk: &Chunk) -> Vec<u8> {

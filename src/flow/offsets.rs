@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::ledger::{Found, decode};
+use super::ledger::{Found, decode, is_about};
 use super::progress::ProgressBook;
 use crate::batch::for_each_record;
 use crate::client::{Cluster, LogError};
 use crate::model::{Bend, Chunk, Offset, TopicName, TopicPartition};
+use crate::wire::ErrorCode;
 
 /// Chunks that were read again, kept while one question is answered: questions come sorted.
 const CHUNKS_MAX: usize = 16;
+
+/// The record is not in the log: it was deleted with it.
+const OFFSET_OUT_OF_RANGE: ErrorCode = ErrorCode(1);
 
 /// A handle to the offset maps of one flow; cheap to clone.
 #[derive(Clone, Debug)]
@@ -48,7 +52,7 @@ impl Offsets {
                 Found::Unknown => Translated::Unknown,
                 Found::InRecord { record, end } => {
                     if !chunks.contains_key(&record)
-                        && let Some(chunk) = self.read(record).await?
+                        && let Some(chunk) = self.read_if_there(source, record).await?
                     {
                         if chunks.len() == CHUNKS_MAX {
                             chunks.pop_first();
@@ -57,7 +61,9 @@ impl Offsets {
                     }
                     // One that cannot be read says nothing.
                     let exact = |chunk: &Chunk| Translated::Exact(chunk.translate(*upstream, end));
-                    chunks.get(&record).map_or(Translated::Unknown, exact)
+                    // In a topic that was made anew, another one may stand there.
+                    let found = chunks.get(&record).filter(|one| one.first.upstream <= *upstream);
+                    found.map_or(Translated::Unknown, exact)
                 }
             };
             answers.push(answer);
@@ -65,14 +71,33 @@ impl Offsets {
         Ok(answers)
     }
 
-    async fn read(&self, record: Offset) -> Result<Option<Chunk>, LogError> {
+    /// Nothing where somebody has deleted the topic of maps, or its records: what they said is
+    /// forgotten, and everything else goes on.
+    async fn read_if_there(
+        &self,
+        source: &TopicPartition,
+        record: Offset,
+    ) -> Result<Option<Chunk>, LogError> {
+        match self.read(source, record).await {
+            Err(LogError::Missing(_)) => Ok(None),
+            Err(LogError::Partition(error)) if error.code == OFFSET_OUT_OF_RANGE => Ok(None),
+            read => read,
+        }
+    }
+
+    async fn read(
+        &self,
+        source: &TopicPartition,
+        record: Offset,
+    ) -> Result<Option<Chunk>, LogError> {
         let topic = TopicPartition { topic: self.map_topic.clone(), partition: 0 };
         let mut found = None;
         let mut failed = Ok(());
         self.target
             .scan(&topic, record, record.advance(1), false, |scanned| {
                 let read = for_each_record(&scanned.batch, |one| {
-                    if one.offset == record {
+                    let ours = one.key.is_some_and(|key| is_about(key, source));
+                    if one.offset == record && ours {
                         found = one.value.and_then(decode).map(|(.., chunk)| chunk);
                     }
                 });
@@ -96,6 +121,11 @@ impl Offsets {
     #[must_use]
     pub fn copied(&self, source: &TopicPartition) -> Option<Bend> {
         self.book.copied(source)
+    }
+
+    /// Writes all positions again: their topics were deleted.
+    pub fn write_anew(&self) {
+        self.book.write_anew();
     }
 
     /// Offset syncs that are due; with `all`, also of partitions that came to rest.

@@ -64,6 +64,8 @@ struct Pages {
     opened: u64,
     open: BTreeMap<TopicPartition, Page>,
     to_anchor: BTreeMap<TopicPartition, Start>,
+    /// What was noted last of each partition that is open.
+    last: BTreeMap<TopicPartition, Start>,
     to_commit: BTreeMap<TopicPartition, Offset>,
     ledger: Ledger,
 }
@@ -101,6 +103,7 @@ impl ProgressBook {
         pages.opened += 1;
         let page = Page { number: pages.opened, ids };
         pages.open.insert(source.clone(), page);
+        pages.last.insert(source.clone(), start);
         pages.to_anchor.remove(source);
         pages.to_commit.remove(source);
         page
@@ -118,8 +121,16 @@ impl ProgressBook {
         let mut pages = self.pages();
         if pages.open.get(source) == Some(&page) {
             pages.to_anchor.insert(source.clone(), start);
+            pages.last.insert(source.clone(), start);
             pages.ledger.note(source, place(start), bends, lag_max);
         }
+    }
+
+    /// Notes again what is known of every partition, to be written once more.
+    pub(super) fn write_anew(&self) {
+        let mut pages = self.pages();
+        let last = pages.last.clone();
+        pages.to_anchor.extend(last);
     }
 
     /// Takes in the maps that earlier runs left.

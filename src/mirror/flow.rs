@@ -16,7 +16,7 @@ use super::rounds::{Notes, Pace, Round, RoundBoard, Rounds, Trouble};
 use super::topics::{TopicRules, TopicsRound};
 use crate::client::{Backoff, Cluster, EARLIEST, FrameBudget, ListedOffset};
 use crate::flow::{FlowSettings, FlowStatus, Offsets, Pair, Probe, Supervisor, Workers};
-use crate::model::{FlowId, Side};
+use crate::model::{FlowId, Side, TopicName};
 
 /// How long a cluster may take to answer at first before that is worth a line. A first attempt
 /// that takes longer is still made to its end.
@@ -199,7 +199,8 @@ impl MirrorFlow {
                     syncs.run().await;
                 }
             };
-            tokio::join!(write, self.groups(&mut groups), self.trim(&offsets));
+            let keep = self.keep_internal(&offsets);
+            tokio::join!(write, self.groups(&mut groups), self.trim(&offsets), keep);
             std::future::pending::<()>().await;
         };
         let copying = supervisor.run(plans, shutdown.clone(), self.settings.drain_patience);
@@ -228,6 +229,45 @@ impl MirrorFlow {
             };
             offsets.forget_before(&listed.into_iter().filter_map(start).collect());
         }
+    }
+
+    /// Makes the topics of positions and maps again where somebody deleted them, or rebuilt the
+    /// target: what this process knows is written into the new ones. Ends never.
+    async fn keep_internal(&self, offsets: &Offsets) {
+        let mut changes = self.target.changes();
+        let mut backoff = Backoff::between(
+            Duration::from_millis(200),
+            Duration::from_secs(5),
+            self.target.clock().seed(),
+        );
+        loop {
+            // Never: the target lives as long as the flow.
+            if changes.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+            while self.misses_internal() {
+                match ensure(self.id(), &self.target, &self.settings.internal).await {
+                    Ok(ensured) if ensured.made.is_empty() => {}
+                    Ok(ensured) => {
+                        let topics: Vec<&str> =
+                            ensured.made.iter().map(TopicName::as_str).collect();
+                        tracing::warn!(flow = %self.id(), topics = topics.join(", "),
+                            "internal topics were deleted on the target and are made again; what is \
+                             known of positions is written anew");
+                        offsets.write_anew();
+                        break;
+                    }
+                    Err(error) => tracing::debug!(flow = %self.id(), %error, "internal topics"),
+                }
+                tokio::time::sleep(backoff.fail()).await;
+            }
+            backoff.succeed();
+        }
+    }
+
+    fn misses_internal(&self) -> bool {
+        let view = self.target.view();
+        self.settings.internal.iter().any(|topic| !view.topics.contains_key(&topic.name))
     }
 
     /// Passes the supervisor's state on; ends never.

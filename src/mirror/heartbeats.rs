@@ -90,6 +90,10 @@ struct Beating {
 impl Round for Beating {
     async fn run(&mut self) -> Result<Notes, Trouble> {
         if self.there {
+            // Somebody may have deleted it.
+            self.there = self.target.view().topics.contains_key(&self.topic);
+        }
+        if self.there {
             self.beat().await?;
         } else {
             self.make().await?;

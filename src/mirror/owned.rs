@@ -81,8 +81,15 @@ impl OwnedConfigs {
     ///
     /// [`Trouble`] if it cannot be written; nothing may be changed on the target then.
     pub(super) async fn write(&mut self, owned: BTreeMap<TopicName, Owned>) -> Result<(), Trouble> {
-        let changed: BTreeMap<TopicName, Owned> =
+        let mut changed: BTreeMap<TopicName, Owned> =
             owned.into_iter().filter(|(topic, owned)| self.of(topic) != *owned).collect();
+        if self.exists && !self.target.view().topics.contains_key(&self.topic.name) {
+            // Somebody deleted it: everything is written down again.
+            self.exists = false;
+            for (topic, owned) in &self.by_topic {
+                changed.entry(topic.clone()).or_insert_with(|| owned.clone());
+            }
+        }
         if changed.is_empty() {
             return Ok(());
         }
