@@ -258,7 +258,8 @@ fn client(reader: &mut Reader<'_>, entry: &Entry, role: Option<Role>, name: &str
 /// What a known key in a good place comes to.
 fn effect(reader: &mut Reader<'_>, entry: &Entry, row: &Key) {
     let value = entry.value.as_str().trim();
-    let as_default = value.eq_ignore_ascii_case(row.default);
+    let bytes = row.name.ends_with(".converter") && value == BYTE_ARRAY_CONVERTER;
+    let as_default = bytes || value.eq_ignore_ascii_case(row.default);
     match row.status {
         Status::Same => {}
         Status::DefaultDiffers { ours, .. } if row.name.ends_with(".blacklist") => {
@@ -276,12 +277,7 @@ fn effect(reader: &mut Reader<'_>, entry: &Entry, row: &Key) {
         }
         Status::Accepted { .. } | Status::Later { .. } => {}
         Status::Refused { why, instead } => {
-            let harmless = if row.name.ends_with(".converter") {
-                value.is_empty() || value == BYTE_ARRAY_CONVERTER
-            } else {
-                as_default
-            };
-            if !harmless {
+            if !as_default {
                 reader.error(entry, Part::Value, why, Some(instead.to_owned()));
             }
         }
@@ -450,14 +446,24 @@ mod tests {
     #[test]
     fn what_cannot_be_honoured_is_an_error() {
         for line in [
-            "key.converter = org.apache.kafka.connect.json.JsonConverter",
-            "b.value.converter = x",
             "a->b.transforms = mask",
             "topic.filter.class = com.example.Filter",
             "b.exactly.once.source.support = enabled",
             "a->b.offsets.storage.topic = x",
         ] {
             assert!(said_about(line)[0].starts_with("error: "), "{line}: {:?}", said_about(line));
+        }
+    }
+
+    #[test]
+    fn a_converter_changes_nothing_and_says_so() {
+        for line in [
+            "key.converter = org.apache.kafka.connect.json.JsonConverter",
+            "b.value.converter = x",
+            "a->b.header.converter = x",
+        ] {
+            let told = said_about(line);
+            assert!(told[0].starts_with("warning: no effect: records are"), "{line}: {told:?}");
         }
     }
 

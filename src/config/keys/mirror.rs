@@ -13,10 +13,7 @@ const BROKER_DEFAULT: super::Status =
     differs("the target's own default", "a target with one broker must work without a setting");
 const NO_JAVA: super::Status =
     refused("Java classes cannot be loaded here", "use MM2's default class");
-const BYTES_ONLY: super::Status = refused(
-    "records are copied byte for byte; MM2 itself breaks with another converter",
-    "leave it out, or write org.apache.kafka.connect.converters.ByteArrayConverter",
-);
+const BYTES_ONLY: super::Status = accepted("records are copied byte for byte");
 const NO_CHANGES: super::Status =
     refused("records are copied as they are", "transform them at the source or at the target");
 

@@ -4,10 +4,7 @@ use super::Key;
 use super::Status::Same;
 use super::{accepted, differs, keys, later, refused};
 
-const BYTES_ONLY: super::Status = refused(
-    "records are copied byte for byte; MM2 itself breaks with another converter",
-    "leave it out, or write org.apache.kafka.connect.converters.ByteArrayConverter",
-);
+const BYTES_ONLY: super::Status = accepted("records are copied byte for byte");
 const NO_STORE: super::Status = accepted("Connect's own state is not kept");
 const NO_PLUGINS: super::Status = accepted("there are no plugins here");
 const NO_REST: super::Status = accepted("workers do not talk over REST");
