@@ -12,6 +12,7 @@
 //!
 //! | floor | module | what it is |
 //! |---|---|---|
+//! | 8 | [`embed`] | the same inside another program, and questions about what a mirror has left |
 //! | 7 | [`app`] | the program: arguments, wiring, signals, exit codes |
 //! | 6 | [`config`] | from a properties file to settings, with every problem at its place |
 //! | 6 | [`telemetry`] | what the process says about itself |
@@ -137,6 +138,7 @@ pub mod batch;
 pub mod client;
 pub mod config;
 pub mod copy;
+pub mod embed;
 pub mod flow;
 pub mod mirror;
 pub mod mm2;

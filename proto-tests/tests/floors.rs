@@ -16,6 +16,7 @@ const FLOORS: &[&[&str]] = &[
     &["mirror"],
     &["config", "telemetry"],
     &["app"],
+    &["embed"],
 ];
 
 /// Imports that break the rule on purpose: (importing module, imported module, reason).

@@ -4,8 +4,8 @@ mod cli;
 mod drain;
 mod meter;
 mod page;
-mod report;
-mod run;
-mod wiring;
+pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod wiring;
 
 pub use cli::main;

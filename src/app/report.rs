@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 /// How the process ends. A panic keeps Rust's 101.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Exit {
+pub(crate) enum Exit {
     /// Done, or drained.
     Done,
     /// Failed while running.
@@ -36,7 +36,7 @@ impl Exit {
 
 /// Why the process cannot do what it was asked: one paragraph and an exit code.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     pub(super) exit: Exit,
     text: String,
 }

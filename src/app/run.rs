@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -45,7 +46,7 @@ pub(super) fn run(file: &Path, only_targets: &[String]) -> Result<Exit, Failure>
         .enable_all()
         .build()
         .map_err(|error| Failure::running(format!("no runtime: {error}")))?;
-    let exit = runtime.block_on(run_flows(&settings))?;
+    let exit = runtime.block_on(run_flows(&settings, Control::of_signals()))?;
     // Whatever still runs holds nothing that matters.
     runtime.shutdown_timeout(LAST_WAIT);
     Ok(exit)
@@ -70,12 +71,39 @@ fn open_to_all(file: &Path, bytes: &[u8]) -> Option<String> {
     })
 }
 
-async fn run_flows(settings: &MirrorSettings) -> Result<Exit, Failure> {
-    let signals = Signals::listen()
-        .map_err(|error| Failure::running(format!("signals cannot be listened to: {error}")))?;
+/// How a run is told to end, and where it shows its flows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Control {
+    /// Cancelled, the run drains.
+    pub(crate) shutdown: CancellationToken,
+    /// Filled once its flows are there.
+    pub(crate) flows: Arc<OnceLock<Vec<(Probe, RoundBoard)>>>,
+    /// Whether signals to the process end it, too.
+    signals: bool,
+}
+
+impl Control {
+    fn of_signals() -> Self {
+        Self { signals: true, ..Self::default() }
+    }
+}
+
+/// Runs all enabled flows until `control` or a signal ends them, or all have ended by themselves.
+///
+/// # Errors
+///
+/// [`Failure`] where this machine does not give what it takes.
+pub(crate) async fn run_flows(
+    settings: &MirrorSettings,
+    control: Control,
+) -> Result<Exit, Failure> {
     let (clock, tracker) = (Clock::start(), TaskTracker::new());
-    let (shutdown, end) = (CancellationToken::new(), CancellationToken::new());
-    tracker.spawn(signals.watch(shutdown.clone()));
+    let (shutdown, end) = (control.shutdown.clone(), CancellationToken::new());
+    if control.signals {
+        let signals = Signals::listen()
+            .map_err(|error| Failure::running(format!("signals cannot be listened to: {error}")))?;
+        tracker.spawn(signals.watch(shutdown.clone()));
+    }
     let memory = usize::try_from(settings.process.memory_bytes).unwrap_or(usize::MAX);
     let memory_max = usize::try_from(settings.process.memory_bytes_max).unwrap_or(usize::MAX);
     let budget = FrameBudget::growing(memory, memory_max);
@@ -128,6 +156,7 @@ async fn run_flows(settings: &MirrorSettings) -> Result<Exit, Failure> {
         let shutdown = shutdown.clone();
         flows.spawn(async move { (id, mirror.run(shutdown).await) });
     }
+    drop(control.flows.set(probes.clone()));
     // Not among the flows: when all of those have ended, so has the process. A file may ask for
     // nothing but heartbeats, though.
     let mut heartbeats = Vec::new();

@@ -35,7 +35,7 @@ const PARTITION_BYTES: usize = 256 * 1024;
 const DRAIN_PATIENCE: Duration = Duration::from_secs(15);
 
 /// A cluster's settings for the client floor.
-pub(super) fn cluster(settings: &config::ClusterSettings) -> ClusterSettings {
+pub(crate) fn cluster(settings: &config::ClusterSettings) -> ClusterSettings {
     let endpoint = |(host, port): &(String, u16)| Endpoint { host: host.clone(), port: *port };
     ClusterSettings {
         alias: settings.alias.clone(),
