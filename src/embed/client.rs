@@ -12,12 +12,14 @@ use crate::mm2::Checkpoint;
 use crate::model::{ClusterAlias, Offset, TopicName, TopicPartition};
 use crate::policy::{PolicyKind, ReplicationPolicy};
 
+/// The file has no such cluster, or no flow into it or out of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no flow of the file touches a cluster {0}")]
+pub struct UnknownCluster(pub String);
+
 /// A question that could not be answered.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The file has no such cluster, or no flow into it or out of it.
-    #[error("no flow of the file touches a cluster {0}")]
-    UnknownCluster(String),
     /// The cluster does not answer.
     #[error(transparent)]
     Request(#[from] RequestError),
@@ -50,10 +52,10 @@ impl MirrorClient {
     ///
     /// # Errors
     ///
-    /// [`ClientError::UnknownCluster`].
-    pub fn new(settings: &MirrorSettings, alias: &str) -> Result<Self, ClientError> {
+    /// [`UnknownCluster`].
+    pub fn new(settings: &MirrorSettings, alias: &str) -> Result<Self, UnknownCluster> {
         let alias = ClusterAlias::new(alias);
-        let unknown = || ClientError::UnknownCluster(alias.as_str().to_owned());
+        let unknown = || UnknownCluster(alias.as_str().to_owned());
         let cluster = settings.clusters.get(&alias).ok_or_else(unknown)?;
         let into = settings.flows.iter().filter(|flow| flow.id.target == alias);
         let policies = into.map(|flow| (flow.id.source.clone(), flow.policy.clone())).collect();

@@ -24,7 +24,7 @@
 mod client;
 mod mirror;
 
-pub use client::{ClientError, MirrorClient, Position};
+pub use client::{ClientError, MirrorClient, Position, UnknownCluster};
 pub use mirror::{Ended, FlowView, Mirror, StartError};
 
 pub use crate::config::{MirrorSettings, Problems};

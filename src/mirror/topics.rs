@@ -120,7 +120,7 @@ impl TopicsRound {
             return;
         }
         let include = &self.rules.topics.filter.include;
-        let left = self.unmatched.as_deref().unwrap_or(include.elements());
+        let left = self.unmatched.as_deref().unwrap_or_else(|| include.elements());
         let unmatched = NameList::unmatched(left, &topics);
         if self.unmatched.is_none() {
             for element in &unmatched {
