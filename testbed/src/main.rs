@@ -44,7 +44,7 @@ enum What {
         #[arg(long)]
         quick: bool,
         /// Only these: shapes of data (1k, 100b, 10k, one, many, txn, compacted, delayed, delayed-target, delayed-one,
-        /// delayed-target-one), and latency, idle, topic.
+        /// delayed-target-one), and latency, idle, topic, large.
         #[arg(long, value_delimiter = ',')]
         shape: Vec<Bench>,
         /// Only these tools.

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::large;
 use super::shape::Shape;
 use super::{Options, STOP_WAIT, Tool, as_f64, now_us, seconds_between, table};
 use crate::admin::{Topic, millis};
@@ -46,10 +47,12 @@ pub enum Probe {
     Idle,
     /// How long until the first record of a new topic is there?
     Topic,
+    /// A hundred topics, five hundred groups, two thousand rules: until all is there, and at rest.
+    Large,
 }
 
 impl Probe {
-    pub const ALL: [Self; 3] = [Self::Latency, Self::Idle, Self::Topic];
+    pub const ALL: [Self; 4] = [Self::Latency, Self::Idle, Self::Topic, Self::Large];
 
     /// On the command line.
     pub const fn word(self) -> &'static str {
@@ -57,6 +60,7 @@ impl Probe {
             Self::Latency => "latency",
             Self::Idle => "idle",
             Self::Topic => "topic",
+            Self::Large => "large",
         }
     }
 }
@@ -76,6 +80,7 @@ pub(super) fn run(probe: Probe, tools: &[Tool], options: &Options) -> Result<Vec
         Probe::Latency => latency(tools, options),
         Probe::Idle => idle(tools, options),
         Probe::Topic => topic(tools, options),
+        Probe::Large => large::run(tools, options),
     }
 }
 

@@ -8,6 +8,7 @@
 //!
 //! Besides the shapes of data ([`Shape`]) there are questions about time and rest ([`Probe`]).
 
+mod large;
 mod limit;
 mod live;
 mod measure;
