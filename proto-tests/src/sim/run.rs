@@ -7,8 +7,8 @@ use std::time::Duration;
 use heliograph::batch::Oversize;
 use heliograph::client::{Clock, Cluster, ClusterSettings, FrameBudget};
 use heliograph::flow::{
-    Claims, ExistingRecords, FlowSettings, FlowStatus, GapPolicy, Offsets, PartitionState, Probe, Recreate,
-    Reset, Translated, Truncation, Workers,
+    Claims, ExistingRecords, FlowSettings, FlowStatus, GapPolicy, Offsets, PartitionState, Probe,
+    Recreate, Reset, Translated, Truncation, Workers,
 };
 use heliograph::mirror::{
     FlowEnd, GroupRules, InternalTopic, MirrorFlow, MirrorSettings, TopicRules,
