@@ -1,6 +1,5 @@
 //! Field reports about brokers that go and come (`docs/field-reports.md`); three nodes on each side, one pair for all.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in its helpers")]
 #![expect(clippy::disallowed_methods, reason = "real processes run by the real clock")]
 
 use std::collections::BTreeMap;

@@ -1,6 +1,5 @@
 //! Field reports about logs that nobody can read (`docs/field-reports.md`).
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in its helpers")]
 #![expect(clippy::disallowed_methods, reason = "real processes run by the real clock")]
 
 use std::thread;
