@@ -35,6 +35,11 @@ const UNKNOWN_MEMBER_ID: ErrorCode = ErrorCode(25);
 /// The first round waits until partitions have been decided about.
 pub(super) const FIRST_AFTER: Duration = Duration::from_secs(2);
 
+/// When it is looked again, after the first round, whether groups that read further than what was
+/// copied then can go on: a start with many partitions takes that long, and an interval is a minute.
+pub(super) const SOON_AFTER: [Duration; 3] =
+    [Duration::from_secs(3), Duration::from_secs(7), Duration::from_secs(15)];
+
 /// Which groups are mirrored, and how.
 #[derive(Clone, Debug)]
 pub struct GroupRules {
@@ -82,6 +87,8 @@ pub(super) struct GroupRounds {
     /// Groups without a place on the target yet, and groups that are left as they are there.
     unplaced: Vec<String>,
     left: Vec<String>,
+    /// A group reads further than what is copied.
+    behind: bool,
     /// When groups are looked for; `None` if they were, and are to be only once.
     find_at: Option<Moment>,
     /// When checkpoints are written, and offsets committed.
@@ -145,6 +152,7 @@ impl GroupRounds {
             told: BTreeMap::new(),
             unplaced: Vec::new(),
             left: Vec::new(),
+            behind: false,
             find_at: Some(now),
             emit_at: now,
             commit_at: now,
@@ -181,17 +189,25 @@ impl GroupRounds {
             self.find_groups().await?;
             self.find_at = self.rules.refresh.map(|interval| now.after(interval));
         }
+        // Rounds come early the first time, so that flows do not keep step: what is due soon is due.
+        let due = |interval: &Duration, at: Moment| now.after(*interval / 4) >= at;
+        let emits = self.rules.checkpoints.filter(|one| due(one, self.emit_at));
+        let commits = self.rules.offsets.filter(|one| due(one, self.commit_at));
+        if emits.is_none() && commits.is_none() {
+            return Ok(());
+        }
         self.load().await?;
         let mirrored = self.look().await?;
-        // Rounds come early the first time, so that flows do not keep step: what is due soon is due.
-        let due = |interval: Duration, at: Moment| now.after(interval / 4) >= at;
-        if let Some(interval) = self.rules.checkpoints.filter(|one| due(*one, self.emit_at)) {
+        // Where groups wait for what is not copied yet, the next round that comes is for them.
+        let next = |interval| if self.behind { now } else { now.after(interval) };
+        let (emit_at, commit_at) = (emits.map(next), commits.map(next));
+        if let Some(at) = emit_at {
             self.emit(&mirrored).await?;
-            self.emit_at = now.after(interval);
+            self.emit_at = at;
         }
-        if let Some(interval) = self.rules.offsets.filter(|one| due(*one, self.commit_at)) {
+        if let Some(at) = commit_at {
             self.commit(&mirrored).await?;
-            self.commit_at = now.after(interval);
+            self.commit_at = at;
         }
         Ok(())
     }
@@ -283,6 +299,10 @@ impl GroupRounds {
         let places: Vec<_> =
             wanted.iter().map(|(_, source, _, one)| (source.clone(), one.offset)).collect();
         let translated = self.offsets.translate(&places).await?;
+        self.behind = wanted.iter().any(|(_, source, _, committed)| {
+            let copied = self.offsets.copied(source);
+            copied.is_none_or(|end| committed.offset > end.upstream)
+        });
         let mut unknown = BTreeSet::new();
         for ((_, source, ..), found) in wanted.iter().zip(&translated) {
             if *found == Translated::Unknown && self.offsets.copied(source).is_some() {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::acls::{AclSync, AclsRound};
-use super::checkpoints::{FIRST_AFTER, GroupRounds, GroupRules};
+use super::checkpoints::{FIRST_AFTER, GroupRounds, GroupRules, SOON_AFTER};
 use super::configs::{ConfigSync, ConfigsRound, Made};
 use super::internal_topics::{InternalTopic, ensure};
 use super::offset_syncs::SyncWriter;
@@ -417,7 +417,15 @@ impl MirrorFlow {
         let Some(interval) = round.interval() else { return };
         tokio::time::sleep(FIRST_AFTER).await;
         let pace = Self::pace("groups", Some(interval));
-        Rounds::new(self.id(), pace, self.source.clock(), &self.board).run(None, round).await;
+        let rounds = Rounds::new(self.id(), pace, self.source.clock(), &self.board);
+        let wake = Notify::new();
+        let soon = async {
+            for wait in SOON_AFTER {
+                tokio::time::sleep(wait).await;
+                wake.notify_one();
+            }
+        };
+        tokio::join!(rounds.run(Some(&wake), round), soon);
     }
 
     async fn acls(&self) {

@@ -102,7 +102,10 @@ fn missing(target: &Cluster, size: Size) -> Result<Option<String>> {
         }
     }
     let groups = target.many_offsets("large-", size.groups)?;
-    let whole = groups.values().filter(|of| of.len() == PARTITIONS as usize).count();
+    let at_end = |of: &&Vec<GroupOffset>| {
+        of.len() == PARTITIONS as usize && of.iter().all(|one| one.offset == 1)
+    };
+    let whole = groups.values().filter(at_end).count();
     if whole < usize::try_from(size.groups)? {
         return Ok(Some(format!("{whole} groups")));
     }
@@ -112,7 +115,7 @@ fn missing(target: &Cluster, size: Size) -> Result<Option<String>> {
 
 pub(super) fn run(tools: &[Tool], options: &Options) -> Result<Vec<Value>> {
     let size = Size::of(options);
-    let rest = Duration::from_secs(if options.quick { 30 } else { 120 });
+    let rest = Duration::from_secs(if options.quick { 30 } else { 60 });
     let (mut rows, mut results) = (Vec::new(), Vec::new());
     for tool in tools {
         let program = tool.program().context("no mirror")?;
