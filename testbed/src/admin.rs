@@ -380,6 +380,11 @@ impl Cluster {
         Agent::shared()?.call::<Value>("create_topics", args, READ_WAIT).map(drop)
     }
 
+    /// Has the cluster forget a node that is stopped; a stopped one alone still gets replicas.
+    pub fn unregister(&self, node: usize) -> Result<()> {
+        self.ask::<Value>("unregister_broker", json!({ "node": node })).map(drop)
+    }
+
     /// A quota of a client id, bytes per second: `consumer_byte_rate`, `producer_byte_rate`.
     pub fn set_quota(&self, client_id: &str, key: &str, value: f64) -> Result<()> {
         let args = json!({ "client_id": client_id, "key": key, "value": value });

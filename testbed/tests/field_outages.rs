@@ -130,6 +130,7 @@ fn up_086_a_topic_that_cannot_be_made_yet_waits_with_its_reason_and_is_made_then
     source.create_topic(&Topic::new("factor")).unwrap();
     source.fill(&Fill::new("factor", 100)).unwrap();
     target.stop_node(3).unwrap();
+    target.unregister(3).unwrap();
     let flow = FlowFile::one_way(("s", &source), ("t", &target))
         .set("emit.heartbeats.enabled", "false")
         .set("replication.factor", "3")

@@ -82,6 +82,7 @@ final class Admins {
         all.put("groups_offsets", (args, stop) -> groupsOffsets(args));
         all.put("delete_group_offsets", (args, stop) -> deleteGroupOffsets(args));
         all.put("set_quota", (args, stop) -> setQuota(args));
+        all.put("unregister_broker", (args, stop) -> unregisterBroker(args));
         return all;
     }
 
@@ -382,6 +383,11 @@ final class Admins {
             get(admin.createTopics(topics).all());
         }
         return awaitLeaders(admin, prefix + (count - 1), partitions);
+    }
+
+    private JsonNode unregisterBroker(JsonNode args) throws Exception {
+        get(of(args).unregisterBroker(args.path("node").asInt()).all());
+        return Agent.JSON.createObjectNode();
     }
 
     /** A quota, bytes per second, of a client id; {@code null} takes it away. */
