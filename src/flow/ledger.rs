@@ -127,10 +127,10 @@ impl Ledger {
         lag_max: i64,
     ) {
         let Some(entry) = self.entries.get_mut(source) else { return };
-        let bent = !bends.is_empty();
-        bends.into_iter().for_each(|bend| entry.map.push(bend));
+        let from = entry.map.end();
+        bends.iter().for_each(|bend| entry.map.push(*bend));
         entry.map.advance(end);
-        entry.rule.note(&entry.map, bent, lag_max);
+        entry.rule.note(&entry.map, from, &bends, lag_max);
     }
 
     /// How many bends a partition's map has.
