@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::internal_topics::{InternalTopic, ensure};
+use super::rights::{self, On, grant};
 use super::rounds::{Notes, Round, Trouble};
 use crate::client::{Cluster, Committed, LATEST, LogError, NewRecord, RequestError};
 use crate::flow::{Offsets, Translated};
@@ -78,6 +79,8 @@ pub(super) struct GroupRounds {
     groups: Vec<String>,
     /// Newest checkpoint of each group and target partition, once read.
     known: Option<BTreeMap<Place, Checkpoint>>,
+    /// Checkpoints may not be read, so that nothing was known at first.
+    unread: bool,
     /// What MM2's syncs say, read when first needed.
     store: Option<SyncStore>,
     /// What was put on the target, where rewinds are followed: it may be taken back.
@@ -109,6 +112,15 @@ impl Round for GroupRounds {
         notes.undone.extend(self.told.values().filter(|what| !what.is_empty()).cloned());
         notes.left.extend(self.unplaced.iter().chain(&self.left).cloned());
         Ok(notes)
+    }
+}
+
+/// Whether a topic could not be read because a right is missing.
+fn is_denied(error: &LogError) -> bool {
+    match error {
+        LogError::Partition(refused) => rights::is_denied(refused.code),
+        LogError::Request(error) => rights::refusal(error).is_some_and(rights::is_denied),
+        _ => false,
     }
 }
 
@@ -147,6 +159,7 @@ impl GroupRounds {
             reverse,
             groups: Vec::new(),
             known: None,
+            unread: false,
             store: None,
             put: BTreeMap::new(),
             told: BTreeMap::new(),
@@ -185,7 +198,8 @@ impl GroupRounds {
     /// Does what is due.
     async fn look_after(&mut self) -> Result<(), RoundError> {
         let now = self.source.clock().now();
-        if self.find_at.is_some_and(|at| now >= at) {
+        let find = self.find_at.is_some_and(|at| now >= at);
+        if find {
             self.find_groups().await?;
             self.find_at = self.rules.refresh.map(|interval| now.after(interval));
         }
@@ -196,7 +210,9 @@ impl GroupRounds {
         if emits.is_none() && commits.is_none() {
             return Ok(());
         }
-        self.load().await?;
+        if self.rules.checkpoints.is_some() {
+            self.load(find).await?;
+        }
         let mirrored = self.look().await?;
         // Where groups wait for what is not copied yet, the next round that comes is for them.
         let next = |interval| if self.behind { now } else { now.after(interval) };
@@ -230,9 +246,10 @@ impl GroupRounds {
         Ok(())
     }
 
-    /// The checkpoints topic, made if it is missing, and what is in it.
-    async fn load(&mut self) -> Result<(), RoundError> {
-        if self.known.is_some() {
+    /// The checkpoints topic, made if it is missing, and what is in it. `again`: also if it could
+    /// not be read the last time.
+    async fn load(&mut self, again: bool) -> Result<(), RoundError> {
+        if self.known.is_some() && !(again && self.unread) {
             return Ok(());
         }
         let topics = std::slice::from_ref(&self.rules.topic);
@@ -242,27 +259,43 @@ impl GroupRounds {
         }
         let mut known = BTreeMap::new();
         let mut damaged = 0_usize;
-        self.target
-            .read_each(&self.rules.topic.name, true, |record| {
-                let (Some(key), Some(value)) = (&record.key, &record.value) else { return };
-                match Checkpoint::decode(key, value) {
-                    Ok(one) => {
-                        let place = (one.group.clone(), one.partition.clone());
-                        known.insert(place, one);
-                    }
-                    Err(_) => damaged += 1,
+        let topic = self.rules.topic.name.clone();
+        let read = self.target.read_each(&topic, true, |record| {
+            let (Some(key), Some(value)) = (&record.key, &record.value) else { return };
+            match Checkpoint::decode(key, value) {
+                Ok(one) => {
+                    let place = (one.group.clone(), one.partition.clone());
+                    known.insert(place, one);
                 }
-            })
-            .await?;
-        if damaged > 0 {
-            let topic = &self.rules.topic.name;
-            self.tell("checkpoints", &format!("{damaged} records of {topic} cannot be read"));
+                Err(_) => damaged += 1,
+            }
+        });
+        let (mut words, mut denied) = (String::new(), false);
+        match read.await {
+            Ok(()) if damaged > 0 => {
+                words = format!("{damaged} records of {topic} cannot be read");
+            }
+            Ok(()) => {}
+            // As MM2: what was written before is not looked at, all else goes on.
+            Err(error) if is_denied(&error) => {
+                let grant = grant(&self.target, "Read", On::Topic(topic.as_str()));
+                words = format!(
+                    "{topic} on {} may not be read: each group's checkpoint is written anew; {grant}",
+                    self.target.alias()
+                );
+                (denied, known) = (true, BTreeMap::new());
+            }
+            Err(error) => return Err(error.into()),
         }
+        self.unread = denied;
         if self.rules.rewind == Rewind::Follow {
             let last = known.iter().map(|(place, one)| (place.clone(), one.downstream));
             self.put.extend(last);
         }
-        self.known = Some(known);
+        self.tell("checkpoints", &words);
+        if !denied || self.known.is_none() {
+            self.known = Some(known);
+        }
         Ok(())
     }
 
@@ -383,8 +416,20 @@ impl GroupRounds {
         });
         match read.await {
             Ok(()) | Err(LogError::Missing(_)) => {}
+            Err(error) if is_denied(&error) => {
+                let topic = &self.rules.syncs_topic;
+                let grant = grant(&self.syncs, "Read", On::Topic(topic.as_str()));
+                let words = format!(
+                    "{topic} on {} may not be read: groups are left alone where records were copied \
+                     before this program; {grant}",
+                    self.syncs.alias()
+                );
+                self.tell("offset syncs", &words);
+                return Ok(());
+            }
             Err(error) => return Err(error.into()),
         }
+        self.tell("offset syncs", "");
         tracing::info!(flow = %self.rules.topics.flow, partitions = unknown.len(),
             topic = %self.rules.syncs_topic,
             "group offsets of what was copied before this program are translated by offset syncs");
