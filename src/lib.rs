@@ -66,7 +66,8 @@
 //! No transaction and no marker is needed for that.
 //!
 //! Connect's offsets topic is written as MM2 writes it and read as MM2 reads it: whoever was
-//! here last, the other goes on behind it.
+//! here last, the other goes on behind it. If MM2's connector runs in a Connect cluster, it is
+//! that cluster's topic, on whichever Kafka cluster that is ([`mirror::MirrorFlow::set_connect`]).
 //!
 //! # Offsets of groups
 //!

@@ -431,3 +431,44 @@ fn a_file_without_clusters_says_what_to_write() {
     assert_eq!(problems.errors.len(), 1);
     assert!(problems.errors[0].hint.as_ref().is_some_and(|hint| hint.contains("clusters = a, b")));
 }
+
+#[test]
+fn progress_of_a_connect_cluster_is_found_where_the_file_says() {
+    let settings = load(
+        "mm2.properties",
+        b"clusters = a, b, c\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:2\nc.bootstrap.servers = c:3\n\
+          connect.offset.storage.topic = connect-offsets\na->b.enabled = true\n\
+          a->b.connect.offset.storage.cluster = c\na->b.connect.connector.name = orders\nb->a.enabled = true\n",
+        &[],
+    )
+    .expect("settings");
+
+    let [there, back] = settings.flows.as_slice() else { panic!("{:?}", settings.flows) };
+    let connect = there.offset_storage.connect.as_ref().expect("a Connect cluster");
+    assert_eq!((connect.cluster.as_str(), connect.connector.as_str()), ("c", "orders"));
+    assert_eq!(there.offset_storage.topic.as_str(), "connect-offsets");
+    assert!(
+        settings.clusters.contains_key(&ClusterAlias::new("c")),
+        "no flow touches it, but it is asked"
+    );
+    // By default it is on the target, and the connector has MM2's own name for it.
+    let connect = back.offset_storage.connect.as_ref().expect("a Connect cluster");
+    assert_eq!(
+        (connect.cluster.as_str(), connect.connector.as_str()),
+        ("a", "MirrorSourceConnector")
+    );
+}
+
+#[test]
+fn what_is_said_of_a_connect_cluster_must_make_sense() {
+    let wrong = problems(
+        "a->b.enabled = true\nconnect.offset.storage.topic = x\nconnect.offset.storage.cluster = z\n",
+    );
+    assert!(wrong.to_string().contains("not in `clusters`"), "{wrong}");
+
+    let settings = loaded("a->b.enabled = true\nconnect.connector.name = orders\n");
+    assert_eq!(settings.flows[0].offset_storage.connect, None);
+    let [warning] = settings.warnings.as_slice() else { panic!("{:?}", settings.warnings) };
+    let words = format!("{warning:?}");
+    assert!(words.contains("has no effect without `connect.offset.storage.topic`"), "{words}");
+}

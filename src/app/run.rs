@@ -127,6 +127,11 @@ pub(crate) async fn run_flows(
     );
 
     let claims = Claims::default();
+    let connect: BTreeMap<&FlowId, &ClusterAlias> = settings
+        .flows
+        .iter()
+        .filter_map(|flow| Some((&flow.id, &flow.offset_storage.connect.as_ref()?.cluster)))
+        .collect();
     let wired: Vec<_> = settings
         .flows
         .iter()
@@ -146,7 +151,12 @@ pub(crate) async fn run_flows(
         let (Some(source), Some(target)) = ends else {
             return Err(Failure::running(format!("{id} names an unknown cluster")));
         };
-        let mirror = MirrorFlow::new(flow, (source, target), &budget, (&workers, &tracker));
+        let mut mirror = MirrorFlow::new(flow, (source, target), &budget, (&workers, &tracker));
+        if let Some(alias) = connect.get(&id) {
+            let cluster = clusters.get(alias);
+            let unknown = || Failure::running(format!("{id} names an unknown cluster"));
+            mirror.set_connect(cluster.ok_or_else(unknown)?);
+        }
         mirrors.push((id, mirror));
     }
     introduce(&mut mirrors);

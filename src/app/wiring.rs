@@ -82,6 +82,12 @@ pub(super) fn flow(
         partitions: 1,
         replication_factor: replication_factor.unwrap_or(-1),
     };
+    // A Connect cluster makes its own: a name that is not there is a wrong name.
+    let own_offsets = storage.connect.is_none().then(|| InternalTopic {
+        name: storage.topic.clone(),
+        partitions: storage.partitions.unwrap_or(-1),
+        replication_factor: storage.replication_factor.unwrap_or(-1),
+    });
     MirrorSettings {
         flow: FlowSettings {
             id: settings.id.clone(),
@@ -130,7 +136,10 @@ pub(super) fn flow(
                 .offset_syncs
                 .emit
                 .then_some(SyncSettings { side, lag_max: settings.offset_syncs.lag_max }),
-            connector_name: mm2::SOURCE_CONNECTOR.to_owned(),
+            connector_name: match &storage.connect {
+                Some(connect) => connect.connector.clone(),
+                None => mm2::SOURCE_CONNECTOR.to_owned(),
+            },
         },
         rules: TopicRules {
             topics: settings.flow_topics(),
@@ -141,15 +150,13 @@ pub(super) fn flow(
             },
             replication_factor: settings.replication_factor.unwrap_or(-1),
         },
-        internal: vec![
-            InternalTopic {
-                name: storage.topic.clone(),
-                partitions: storage.partitions.unwrap_or(-1),
-                replication_factor: storage.replication_factor.unwrap_or(-1),
-            },
-            one(&positions, storage.replication_factor),
-            one(&map_topic, storage.replication_factor),
-        ],
+        internal: own_offsets
+            .into_iter()
+            .chain([
+                one(&positions, storage.replication_factor),
+                one(&map_topic, storage.replication_factor),
+            ])
+            .collect(),
         syncs: settings
             .offset_syncs
             .emit

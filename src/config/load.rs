@@ -14,12 +14,12 @@ use super::read::Reader;
 use super::security;
 use super::settings::{
     Backoff, ClusterSettings, DefaultsFrom, ExistingRecordsPolicy, FlowSettings, GapPolicy,
-    HeartbeatSettings, Isolation, MirrorSettings, OffsetReset, OffsetStorage, OversizePolicy,
-    ProcessSettings, RecreatePolicy, TruncationPolicy, VerifyCrc,
+    HeartbeatSettings, Isolation, MirrorSettings, OffsetReset, OversizePolicy, ProcessSettings,
+    RecreatePolicy, TruncationPolicy, VerifyCrc,
 };
 use super::times;
-use crate::mm2;
-use crate::model::{ClusterAlias, FlowId, Side, TopicName};
+use super::storage::offset_storage;
+use crate::model::{ClusterAlias, FlowId, Side};
 use crate::policy::{ConfigFilter, ConfigMode, PolicyKind, ReplicationPolicy, TopicFilter};
 
 /// MM2's package of policies and filters.
@@ -82,11 +82,12 @@ impl Loader<'_, '_> {
             self.no_flow(&aliases, only_targets);
         }
         let flows: Vec<FlowSettings> =
-            pairs.into_iter().map(|(id, enabled)| self.flow(id, enabled)).collect();
+            pairs.into_iter().map(|(id, enabled)| self.flow(id, enabled, &aliases)).collect();
         let mut clusters = BTreeMap::new();
         for alias in &aliases {
             let touched = enabled.iter().any(|flow| flow.source == *alias || flow.target == *alias);
             let touched = touched || heartbeats.iter().any(|one| one.pair.target == *alias);
+            let touched = touched || flows.iter().any(|flow| flow.keeps_progress_on(alias));
             if touched && let Some(cluster) = self.cluster(alias) {
                 clusters.insert(alias.clone(), cluster);
             }
@@ -344,7 +345,7 @@ impl Loader<'_, '_> {
         }
     }
 
-    fn flow(&mut self, id: FlowId, enabled: bool) -> FlowSettings {
+    fn flow(&mut self, id: FlowId, enabled: bool, aliases: &[ClusterAlias]) -> FlowSettings {
         let connector = self.layers.connector(&id);
         let worker = self.layers.worker(&id);
         let consumer = self.layers.client(&id, Side::Source, Role::Consumer);
@@ -415,7 +416,7 @@ impl Loader<'_, '_> {
                 &[("source", DefaultsFrom::Source), ("target", DefaultsFrom::Target)],
                 DefaultsFrom::Target,
             ),
-            offset_storage: offset_storage(reader, &id, &worker),
+            offset_storage: offset_storage(reader, &id, (&worker, &connector), aliases),
             offset_flush_interval: reader.millis(worker.get("offset.flush.interval.ms"), 60_000),
             offset_flush_timeout: reader.millis(worker.get("offset.flush.timeout.ms"), 5_000),
             fetch_max_bytes: fetch_bytes(reader, consumer.get("fetch.max.bytes")),
@@ -565,25 +566,4 @@ fn offset_reset(
 
 fn fetch_bytes(reader: &mut Reader<'_>, value: Option<&Layered<'_>>) -> Option<u32> {
     reader.number(value, (1_u32, i32::MAX.unsigned_abs()), "bytes")
-}
-
-fn offset_storage(reader: &mut Reader<'_>, id: &FlowId, worker: &Map<'_>) -> OffsetStorage {
-    /// As Connect creates the topic; MM2 finds a key by this count.
-    const PARTITIONS: i32 = 25;
-    let topic = worker.get("offset.storage.topic").map(Reader::text);
-    let partitions = worker.get("offset.storage.partitions");
-    let number = reader.number(partitions, (-1_i32, i32::MAX), "");
-    if number == Some(0)
-        && let Some(value) = partitions
-    {
-        reader.error(value.chosen, Part::Value, "neither -1 nor at least 1", None);
-    }
-    OffsetStorage {
-        topic: match topic {
-            None | Some("") => mm2::connect_offsets(&id.source),
-            Some(topic) => TopicName::new(topic),
-        },
-        partitions: Some(number.unwrap_or(PARTITIONS)).filter(|number| *number > 0),
-        replication_factor: broker_default(reader, worker.get("offset.storage.replication.factor")),
-    }
 }

@@ -21,12 +21,13 @@ mod read;
 mod security;
 mod settings;
 mod times;
+mod storage;
 
 pub use load::load;
 pub use problems::{Problem, Problems, render_warnings};
 pub use settings::{
-    Backoff, ClusterSettings, DefaultsFrom, ExistingRecordsPolicy, FlowSettings, GapPolicy,
-    GroupSettings, HeartbeatSettings, Isolation, MirrorSettings, OffsetReset, OffsetStorage,
-    OffsetSyncs, OversizePolicy, ProcessSettings, RecreatePolicy, SyncsLocation, TruncationPolicy,
-    VerifyCrc,
+    Backoff, ClusterSettings, ConnectCluster, DefaultsFrom, ExistingRecordsPolicy, FlowSettings,
+    GapPolicy, GroupSettings, HeartbeatSettings, Isolation, MirrorSettings, OffsetReset,
+    OffsetStorage, OffsetSyncs, OversizePolicy, ProcessSettings, RecreatePolicy, SyncsLocation,
+    TruncationPolicy, VerifyCrc,
 };

@@ -151,6 +151,12 @@ pub struct FlowSettings {
 }
 
 impl FlowSettings {
+    /// Whether the flow runs and its progress is kept on this cluster.
+    pub(super) fn keeps_progress_on(&self, alias: &ClusterAlias) -> bool {
+        let connect = self.offset_storage.connect.as_ref();
+        self.enabled && connect.is_some_and(|connect| connect.cluster == *alias)
+    }
+
     /// The flow's choice of topics.
     #[must_use]
     pub fn flow_topics(&self) -> FlowTopics {
@@ -216,12 +222,23 @@ pub struct HeartbeatSettings {
 /// Where a flow's progress is kept, in MM2's format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetStorage {
-    /// The topic, on the target.
+    /// The topic; on the target unless `connect` says where.
     pub topic: TopicName,
+    /// The Connect cluster whose topic it is; `None` for that of MM2's dedicated mode.
+    pub connect: Option<ConnectCluster>,
     /// Its partitions if it must be created; `None` for the target's default.
     pub partitions: Option<i32>,
     /// Its replication factor if it must be created; `None` for the target's default.
     pub replication_factor: Option<i16>,
+}
+
+/// A Connect cluster that runs, or ran, MM2's source connector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectCluster {
+    /// The Kafka cluster that holds its offsets topic.
+    pub cluster: ClusterAlias,
+    /// The connector's name, which its offsets are kept under.
+    pub connector: String,
 }
 
 /// Which records are seen (KIP-98).

@@ -192,15 +192,15 @@ impl Loaded {
     /// Reads both topics, but for those known to be `empty`.
     pub(super) async fn read(
         settings: &FlowSettings,
-        target: &Cluster,
+        (target, offsets): (&Cluster, &Cluster),
         empty: &BTreeSet<TopicName>,
     ) -> Result<Self, LogError> {
-        let read = async |topic: &TopicName| {
+        let read = async |cluster: &Cluster, topic: &TopicName| {
             if empty.contains(topic) {
                 return Ok(Vec::new());
             }
             // MM2 in exactly-once mode writes its offsets inside transactions.
-            match target.read_to_end(topic, true).await {
+            match cluster.read_to_end(topic, true).await {
                 // A topic that does not exist holds no progress.
                 Err(LogError::Missing(_)) => Ok(Vec::new()),
                 read => read,
@@ -208,8 +208,8 @@ impl Loaded {
         };
         let mut loaded = Self::default();
         let (offsets, positions, maps) = tokio::join!(
-            read(&settings.offsets_topic),
-            read(&settings.positions_topic),
+            read(offsets, &settings.offsets_topic),
+            read(target, &settings.positions_topic),
             read_maps(settings, target, empty),
         );
         for record in offsets? {
@@ -407,6 +407,8 @@ async fn read_maps(
 pub(super) struct Committer {
     pub(super) settings: Arc<FlowSettings>,
     pub(super) target: Cluster,
+    /// Where Connect's offsets are kept.
+    pub(super) offsets: Cluster,
     pub(super) book: Arc<ProgressBook>,
     /// Held while positions are on their way: an older one must not land behind a newer one.
     pub(super) writing: tokio::sync::Mutex<Places>,
@@ -623,12 +625,12 @@ impl Committer {
     ) -> Result<(), LogError> {
         let topic = &self.settings.offsets_topic;
         let count = || {
-            let view = self.target.view();
+            let view = self.offsets.view();
             let count = view.topics.get(topic).map_or(0, |topic| topic.partitions.len());
             i32::try_from(count).unwrap_or(i32::MAX)
         };
         if count() == 0 {
-            self.target.refresh(Some(std::slice::from_ref(topic))).await?;
+            self.offsets.refresh(Some(std::slice::from_ref(topic))).await?;
         }
         let partitions @ 1.. = count() else { return Err(LogError::Missing(topic.clone())) };
         let record = |(source, next): (&TopicPartition, &Offset)| {
@@ -645,7 +647,7 @@ impl Committer {
             }
         };
         let records: Vec<NewRecord> = nexts.iter().map(record).collect();
-        self.target.append(topic, &records).await.map(drop)
+        self.offsets.append(topic, &records).await.map(drop)
     }
 }
 

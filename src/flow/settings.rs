@@ -103,7 +103,8 @@ pub struct FlowSettings {
     pub bytes_per_second_max: Option<u64>,
     /// How often positions are written where MM2 reads them.
     pub commit_interval: Duration,
-    /// Connect's offset topic on the target, which MM2 reads (`mm2-offsets.<source>.internal`).
+    /// Connect's offset topic, which MM2 reads: `mm2-offsets.<source>.internal` on the target,
+    /// unless MM2 ran in a Connect cluster.
     pub offsets_topic: TopicName,
     /// Our own positions topic on the target, exact on both sides.
     pub positions_topic: TopicName,

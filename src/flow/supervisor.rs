@@ -183,13 +183,15 @@ pub struct Supervisor {
 impl Supervisor {
     /// Reads progress and starts the shards, which have nothing to do yet. Topics that were made
     /// just now (`empty`) are not read. Partitions without progress are produced under `identity`.
+    /// Connect's offsets are kept on the third cluster, which is the target unless MM2 ran in a
+    /// Connect cluster.
     ///
     /// # Errors
     ///
     /// [`LogError`] if progress cannot be read; it may be tried again.
     pub async fn start(
         settings: FlowSettings,
-        (source, target): (&Cluster, &Cluster),
+        (source, target, offsets): (&Cluster, &Cluster, &Cluster),
         identity: ProducerIdentity,
         empty: &BTreeSet<TopicName>,
         budget: &FrameBudget,
@@ -197,7 +199,7 @@ impl Supervisor {
         probe: &Probe,
     ) -> Result<Self, LogError> {
         let settings = Arc::new(settings);
-        let mut progress = Loaded::read(&settings, target, empty).await?;
+        let mut progress = Loaded::read(&settings, (target, offsets), empty).await?;
         let book = Arc::new(ProgressBook::default());
         book.restore(std::mem::take(&mut progress.maps));
         let mailbox = Arc::new(Mailbox::default());
@@ -223,6 +225,7 @@ impl Supervisor {
         let committer = Arc::new(Committer {
             settings: Arc::clone(&settings),
             target: target.clone(),
+            offsets: offsets.clone(),
             book: Arc::clone(&book),
             writing: tokio::sync::Mutex::default(),
             maps_told: AtomicBool::new(false),

@@ -80,6 +80,8 @@ pub struct MirrorFlow {
     tracker: TaskTracker,
     status: watch::Sender<FlowStatus>,
     offsets: watch::Sender<Option<Offsets>>,
+    /// The cluster that holds the offsets topic of a Connect cluster, if progress is kept there.
+    connect: Option<Cluster>,
     /// Those of the flow the other way, if there is one.
     reverse: Option<watch::Receiver<Option<Offsets>>>,
     board: RoundBoard,
@@ -105,6 +107,7 @@ impl MirrorFlow {
             tracker: tracker.clone(),
             status: watch::Sender::new(FlowStatus::default()),
             offsets: watch::Sender::new(None),
+            connect: None,
             reverse: None,
             board: RoundBoard::default(),
         }
@@ -132,6 +135,11 @@ impl MirrorFlow {
     /// there are translated back to where it came from.
     pub fn set_reverse(&mut self, offsets: watch::Receiver<Option<Offsets>>) {
         self.reverse = Some(offsets);
+    }
+
+    /// Keeps MM2's progress on this cluster, in a topic that a Connect cluster has made.
+    pub fn set_connect(&mut self, cluster: &Cluster) {
+        self.connect = Some(cluster.clone());
     }
 
     /// Looks into the flow while it runs.
@@ -342,9 +350,12 @@ impl MirrorFlow {
         if !ensured.refused.is_empty() {
             return Err(ensured.refused.join("; "));
         }
+        if let Some(connect) = &self.connect {
+            self.find_connect_offsets(connect).await?;
+        }
         let supervisor = Supervisor::start(
             self.settings.flow.clone(),
-            (&self.source, &self.target),
+            (&self.source, &self.target, self.connect.as_ref().unwrap_or(&self.target)),
             identity.map_err(|error| format!("no producer id: {error}"))?,
             &ensured.made,
             &self.budget,
@@ -356,6 +367,22 @@ impl MirrorFlow {
         tracing::info!(flow = %self.id(), source = self.source.view().cluster_id.as_deref(),
             target = self.target.view().cluster_id.as_deref(), "flow started");
         Ok(supervisor)
+    }
+
+    /// A Connect cluster makes its topic before it runs a connector. If it is not there, the name
+    /// or the cluster is wrong, and everything would be copied from the beginning.
+    async fn find_connect_offsets(&self, cluster: &Cluster) -> Result<(), String> {
+        let topic = &self.settings.flow.offsets_topic;
+        let known = cluster.refresh(Some(std::slice::from_ref(topic))).await;
+        known.map_err(|error| error.to_string())?;
+        if cluster.view().topics.contains_key(topic) {
+            return Ok(());
+        }
+        Err(format!(
+            "connect.offset.storage.topic {topic} is not on cluster {}; correct it or \
+             connect.offset.storage.cluster, or start the Connect cluster once, which makes it",
+            cluster.alias()
+        ))
     }
 
     async fn reach(&self, cluster: &Cluster) {

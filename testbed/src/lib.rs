@@ -9,7 +9,7 @@
 //! | a long-lived JVM with Kafka's own clients: topics, offsets, groups | [`agent`], [`admin`] |
 //! | topics of every shape, from a seed | [`fill`] |
 //! | the judge: is the target the source, record by record | [`compare`] |
-//! | the programs under test, on one and the same properties file | [`flow`], [`mirror`], [`mm2`] |
+//! | the programs under test, on one and the same properties file | [`flow`], [`mirror`], [`mm2`], [`connect`] |
 //! | what a mirror says: its log, its page | [`events`] |
 //! | the physical floor | [`relay`] |
 //! | a link of a hundred milliseconds; clients of bare frames | [`delay`], [`raw`] |
@@ -33,6 +33,7 @@ pub mod bench;
 pub mod certs;
 pub mod cluster;
 pub mod compare;
+pub mod connect;
 pub mod delay;
 pub mod demo;
 pub mod events;

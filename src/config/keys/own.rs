@@ -31,6 +31,12 @@ pub(super) const KEYS: &[&[Key]] = &[
             "What the sync of topic configs may take away on the target: what it set itself (owned), or everything that is not set on the source, as MirrorMaker 2 does (mm2).";
         "sync.group.offsets.policy": String = "monotonic", Same,
             "What becomes of a group that was set back on the source: its offsets on the target stay and the difference is shown (monotonic), or follow as long as nobody has used the group on the target (follow).";
+        "connect.offset.storage.topic": String = "", Same,
+            "The offset.storage.topic of a Connect cluster that runs MirrorMaker 2's source connector: progress is read and kept there, so that this process goes on behind that connector, and it behind this process. It must exist; source.cluster.alias of the connector must be the flow's source.";
+        "connect.offset.storage.cluster": String = "", Same,
+            "Alias of the Kafka cluster that holds connect.offset.storage.topic; the flow's target by default.";
+        "connect.connector.name": String = "MirrorSourceConnector", Same,
+            "Name of that connector.";
         "max.bytes.per.second": Long = "0", Same,
             "Most bytes of batches that the flow sends to its target in a second; 0 for no limit.";
     },
