@@ -1,8 +1,12 @@
 //! Heliograph goes on where MirrorMaker 2 stopped, and the other way round, on the same file: each record once.
 
-use std::time::Duration;
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in its helpers")]
+#![expect(clippy::disallowed_methods, reason = "real processes run by the real clock")]
 
-use testbed::admin::Topic;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use testbed::admin::{At, Topic};
 use testbed::cluster::Cluster;
 use testbed::compare::Comparison;
 use testbed::fill::Fill;
@@ -64,4 +68,49 @@ fn a_fresh_mirror_handed_to_mirror_maker_2_is_not_copied_again() {
 
     let comparison = Comparison::new(&source, "t", &target, "s.t").wait(COPY_WAIT);
     assert_eq!(comparison.must_be_copied_by(&mm2).unwrap().total.matched, 4_000);
+}
+
+/// How long each of the programs copies before the other has its turn.
+const TURN: Duration = Duration::from_secs(4);
+
+/// Records per second, from the first to the last turn.
+const RATE: f64 = 4_000.0;
+
+/// Waits until the copy grows, and a turn more.
+fn a_turn(target: &Cluster, mirror: &Mirror) {
+    let end = || target.offsets("s.t", At::Latest).unwrap().iter().sum::<i64>();
+    let (begun, before) = (Instant::now(), end());
+    while end() < before + 4_000 {
+        assert!(begun.elapsed() < COPY_WAIT, "nothing is copied. {}", mirror.last_words());
+        thread::sleep(Duration::from_millis(100));
+    }
+    thread::sleep(TURN);
+}
+
+#[test]
+fn taken_over_and_handed_back_while_records_are_written_each_arrives_once() {
+    let (source, target) = Cluster::pair().unwrap();
+    source.create_topic(&Topic::new("t").partitions(4)).unwrap();
+    let flow = FlowFile::one_way(("s", &source), ("t", &target)).topics("t").short_intervals();
+    let fill = Fill::new("t", 3_000_000).headers(0.2).rate(RATE);
+    let filling = source.fill_in_background(&fill).unwrap();
+
+    let mut mm2 = Mirror::mm2(&flow).unwrap();
+    a_turn(&target, &mm2);
+    mm2.terminate(STOP_WAIT).unwrap();
+    let mut heliograph = Mirror::heliograph(&flow).unwrap();
+    a_turn(&target, &heliograph);
+    let exit = heliograph.terminate(STOP_WAIT).unwrap();
+    assert_eq!(exit.code, Some(0), "{}", heliograph.last_words());
+    mm2.launch().unwrap();
+    a_turn(&target, &mm2);
+    mm2.terminate(STOP_WAIT).unwrap();
+    heliograph.launch().unwrap();
+    a_turn(&target, &heliograph);
+    let filled = filling.stop().unwrap();
+
+    let comparison = Comparison::new(&source, "t", &target, "s.t").wait(COPY_WAIT);
+    let verdict = comparison.must_be_copied_by(&heliograph).unwrap();
+    assert_eq!(verdict.total.matched, filled.records);
+    println!("{} records, each once", filled.records);
 }
