@@ -249,7 +249,8 @@ impl Fill {
         self
     }
 
-    /// So many producers share the partitions; the content stays the same.
+    /// So many producers share the partitions; the content stays the same. In transactions each has its own, and a
+    /// partition that is named several times has several of them.
     pub fn producers(mut self, producers: u32) -> Self {
         self.producers = producers;
         self

@@ -54,6 +54,7 @@ final class Fill {
     private final int abortEvery;
     private final String txnId;
     private final boolean leaveOpen;
+    /** Each has transactions of its own, and counts those to abort for itself. */
     private final int producers;
     private final Map<String, Object> config = new HashMap<>();
 
@@ -116,7 +117,7 @@ final class Fill {
     JsonNode run() throws Exception {
         new Rng(seed).fill(noise);
         int[] to = partitions.length > 0 ? partitions : allPartitions();
-        int threads = txnRecords > 0 ? 1 : Math.min(producers, to.length);
+        int threads = Math.min(producers, to.length);
         long begun = System.nanoTime();
         List<Thread> workers = new ArrayList<>();
         for (int worker = 0; worker < threads; worker++) {
@@ -162,7 +163,7 @@ final class Fill {
         Map<String, Object> own = new HashMap<>(config);
         boolean transactional = txnRecords > 0;
         if (transactional) {
-            own.put("transactional.id", txnId);
+            own.put("transactional.id", workers > 1 ? txnId + "-" + worker : txnId);
             own.put("enable.idempotence", true);
             own.put("transaction.timeout.ms", 600_000);
         }
