@@ -17,6 +17,7 @@
 //! | certificates, secured listeners | [`certs`], [`secured`] |
 //! | frames recorded from real brokers | [`tap`] |
 //! | what the real MM2 leaves behind, and what we do | [`side_by_side`] |
+//! | what a group reads again after a failover, beside the real MM2 | [`failover`] |
 //! | commands | [`setup`], [`mod@bench`], [`soak`], [`demo`] |
 //!
 //! Everything is blocking; every wait has a bound. Loads go to the loopback interface only.
@@ -37,6 +38,7 @@ pub mod connect;
 pub mod delay;
 pub mod demo;
 pub mod events;
+pub mod failover;
 pub mod fill;
 pub mod flow;
 pub mod frames;

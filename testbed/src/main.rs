@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 use testbed::bench::{self, Bench, Tool};
 use testbed::compare::Comparison;
 use testbed::version::Version;
-use testbed::{demo, relay, scratch, setup, side_by_side, soak, tap};
+use testbed::{demo, failover, relay, scratch, setup, side_by_side, soak, tap};
 
 /// Real Kafka clusters, the real MirrorMaker 2, and an independent judge, for Heliograph's tests.
 #[derive(Debug, Parser)]
@@ -108,6 +108,13 @@ enum What {
         /// Only these: default, identity, separator.
         variants: Vec<String>,
     },
+    /// How many records groups at every lag would read again after a failover: the real MirrorMaker 2 and Heliograph on
+    /// the same data, in one table; exit code 1 if Heliograph's are not none.
+    Failover {
+        /// Records of each topic.
+        #[arg(long, default_value_t = 200_000)]
+        records: u64,
+    },
     /// (part of bench) Write bytes to whoever connects.
     #[command(hide = true)]
     RelaySource { bytes: u64 },
@@ -172,6 +179,7 @@ fn run(what: What) -> Result<ExitCode> {
             return Ok(if verdict.same { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         What::Tap { versions, out } => tap::run(&versions, &out)?,
+        What::Failover { records } => return failover::run(records),
         What::SideBySide { variants } => return side_by_side::run(&variants),
         What::RelaySource { bytes } => relay::source(bytes)?,
         What::RelaySink => relay::sink()?,

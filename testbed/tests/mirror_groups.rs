@@ -1,15 +1,15 @@
 //! A group that moves to the target goes on at the record that it would have read next on the source.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in its helpers")]
-#![expect(clippy::disallowed_methods, reason = "real processes run by the real clock")]
 
 use std::collections::BTreeMap;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use testbed::admin::{At, GroupOffset, Protocol, Topic};
 use testbed::cluster::Cluster;
-use testbed::fill::{Codec, Fill};
+use testbed::failover;
+use testbed::fill::Fill;
 use testbed::flow::FlowFile;
 use testbed::mirror::{Mirror, eventually};
 
@@ -19,15 +19,6 @@ const STOP_WAIT: Duration = Duration::from_secs(60);
 /// Records of each topic; with `TESTBED_FULL` a group can lag by 199,999.
 fn records() -> u64 {
     if std::env::var_os("TESTBED_FULL").is_some() { 200_000 } else { 20_000 }
-}
-
-/// How many records a group has not read yet.
-fn lags() -> impl Iterator<Item = usize> {
-    let most = usize::try_from(records()).unwrap() - 1;
-    [0, 1, 10, 100, 1_000, 10_000, 50_000, 100_000]
-        .into_iter()
-        .filter(move |lag| *lag < most)
-        .chain([most])
 }
 
 fn flow(source: &Cluster, target: &Cluster) -> FlowFile {
@@ -51,15 +42,13 @@ fn commit(source: &Cluster, target: &Cluster, topic: &str, round: &str) -> Group
     let here = target.record_offsets(&format!("s.{topic}")).unwrap().remove(0);
     assert_eq!(there.len(), here.len(), "{topic} is copied whole");
     let mut expected = Groups::new();
-    for lag in lags() {
-        let lag = lag.min(there.len());
+    let lags = failover::lags(records());
+    let (theres, heres) =
+        (failover::places(&there, &lags).unwrap(), failover::places(&here, &lags).unwrap());
+    for (lag, (there, here)) in lags.iter().zip(theres.into_iter().zip(heres)) {
         let group = format!("{topic}-{round}-{lag}");
-        let next = |offsets: &[i64]| match lag {
-            0 => offsets.last().unwrap() + 1,
-            lag => offsets[offsets.len() - lag],
-        };
-        source.commit_offsets(&group, &[offset(topic, next(&there))]).unwrap();
-        expected.insert(group, next(&here));
+        source.commit_offsets(&group, &[offset(topic, there)]).unwrap();
+        expected.insert(group, here);
     }
     // At the end of the log, where markers may stand behind the last record.
     let end = source.offsets(topic, At::Latest).unwrap()[0];
@@ -84,41 +73,12 @@ fn await_groups(target: &Cluster, expected: &Groups, mirror: &Mirror) {
     assert_eq!(committed(target, expected), *expected, "{outcome:?}");
 }
 
-/// Rolls segments until a cleaner has been there; then the topic, and so its copy, is cleaned no more.
-fn clean(source: &Cluster, topic: &str, below: u64) {
-    let deadline = Instant::now() + WAIT;
-    let mut rolls = 0;
-    while source.drain(topic).unwrap()[0] >= below {
-        assert!(Instant::now() < deadline, "nothing of {topic} was cleaned");
-        source.fill(&Fill::new(topic, 1).first(1_000_000 + rolls)).unwrap();
-        rolls += 1;
-        thread::sleep(Duration::from_millis(1_200));
-    }
-    source.set_topic_config(topic, "cleanup.policy", "delete").unwrap();
-    thread::sleep(Duration::from_secs(1));
-}
-
 /// A topic without holes, one in transactions of which every fourth was aborted, and one that was cleaned before
 /// the copy.
 #[test]
 fn group_offsets_are_exact_at_every_lag_and_stay_so_after_kill_9() {
     let (source, target) = Cluster::pair().unwrap();
-    let records = records();
-    source.create_topic(&Topic::new("gplain")).unwrap();
-    source.create_topic(&Topic::new("gtxn")).unwrap();
-    let cleaned = Topic::new("gclean")
-        .config("cleanup.policy", "compact")
-        .config("segment.ms", "500")
-        .config("min.cleanable.dirty.ratio", "0.01")
-        .config("max.compaction.lag.ms", "500");
-    source.create_topic(&cleaned).unwrap();
-    source.fill(&Fill::new("gplain", records).size(10, 50)).unwrap();
-    source.fill(&Fill::new("gtxn", records / 3 * 4).size(10, 50).transactions(10, 4)).unwrap();
-    let twice = Fill::new("gclean", records).size(10, 50).codec(Codec::Lz4);
-    source.fill(&twice).unwrap();
-    // Newer records of some keys, so that older batches lose some of theirs.
-    source.fill(&Fill::new("gclean", records / 2).run(2).size(10, 50).codec(Codec::Lz4)).unwrap();
-    clean(&source, "gclean", records + records / 2);
+    failover::fill(&source, records()).unwrap();
     let mut mirror = Mirror::heliograph(&flow(&source, &target)).unwrap();
     let topics = ["gplain", "gtxn", "gclean"];
     let settle = |mirror: &Mirror| {
