@@ -105,7 +105,7 @@ enum What {
     /// The same file run by the real MirrorMaker 2 and by Heliograph, and every difference of what they leave behind;
     /// exit code 3 if one is not meant.
     SideBySide {
-        /// Only these: default, identity, separator.
+        /// Only these: default, default-target, identity, identity-target, separator, separator-target.
         variants: Vec<String>,
     },
     /// How many records groups at every lag would read again after a failover: the real MirrorMaker 2 and Heliograph on
