@@ -2,8 +2,8 @@
 // the maps of each pair's worker, source connector and clients, of each cluster's MirrorClient, and some typed values.
 //
 // Run with the jars of Kafka 4.3.1 (JDK 17 made the committed files):
-//   javac -cp "$JARS/*" -d /tmp/effective Effective.java
-//   java -cp "$JARS/*:/tmp/effective" org.apache.kafka.connect.mirror.Effective ../golden/effective
+//   javac -cp "$JARS/*" -d out Effective.java
+//   java -cp "$JARS/*:out" org.apache.kafka.connect.mirror.Effective ../golden/effective
 
 package org.apache.kafka.connect.mirror;
 
