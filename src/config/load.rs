@@ -17,8 +17,8 @@ use super::settings::{
     HeartbeatSettings, Isolation, MirrorSettings, OffsetReset, OversizePolicy, ProcessSettings,
     RecreatePolicy, TruncationPolicy, VerifyCrc,
 };
-use super::times;
 use super::storage::offset_storage;
+use super::times;
 use crate::model::{ClusterAlias, FlowId, Side};
 use crate::policy::{ConfigFilter, ConfigMode, PolicyKind, ReplicationPolicy, TopicFilter};
 

@@ -20,8 +20,8 @@ mod providers;
 mod read;
 mod security;
 mod settings;
-mod times;
 mod storage;
+mod times;
 
 pub use load::load;
 pub use problems::{Problem, Problems, render_warnings};
