@@ -17,10 +17,10 @@ use heliograph::wire::{
 };
 use kafka_protocol::messages::{
     CreateAclsResponse, CreatePartitionsResponse, CreateTopicsResponse, DescribeAclsResponse,
-    DescribeConfigsResponse, DescribeProducersResponse, FindCoordinatorResponse,
-    IncrementalAlterConfigsResponse, InitProducerIdResponse, ListGroupsResponse,
-    ListOffsetsResponse, MetadataResponse, OffsetCommitResponse, OffsetFetchResponse,
-    OffsetForLeaderEpochResponse,
+    DescribeConfigsResponse, DescribeGroupsResponse, DescribeProducersResponse,
+    FindCoordinatorResponse, IncrementalAlterConfigsResponse, InitProducerIdResponse,
+    ListGroupsResponse, ListOffsetsResponse, MetadataResponse, OffsetCommitResponse,
+    OffsetFetchResponse, OffsetForLeaderEpochResponse,
 };
 
 use crate::copy_run::{self, Piece, Step, seal};
@@ -44,7 +44,7 @@ pub const TARGETS: &[Target] = &[
 ];
 
 /// The answers that go through `kafka-protocol`.
-pub const MESSAGES: [Api; 15] = [
+pub const MESSAGES: [Api; 16] = [
     Api::OffsetCommit,
     Api::OffsetFetch,
     Api::FindCoordinator,
@@ -60,6 +60,7 @@ pub const MESSAGES: [Api; 15] = [
     Api::IncrementalAlterConfigs,
     Api::DescribeAcls,
     Api::CreateAcls,
+    Api::DescribeGroups,
 ];
 
 /// Takes bytes from the front; zeros once there are none.
@@ -296,6 +297,7 @@ pub fn reads(api: Api, version: i16, body: &Bytes) -> bool {
         Api::OffsetCommit => decode::<OffsetCommitResponse>(api, version, body).is_ok(),
         Api::OffsetFetch => decode::<OffsetFetchResponse>(api, version, body).is_ok(),
         Api::FindCoordinator => decode::<FindCoordinatorResponse>(api, version, body).is_ok(),
+        Api::DescribeGroups => decode::<DescribeGroupsResponse>(api, version, body).is_ok(),
         Api::ListGroups => decode::<ListGroupsResponse>(api, version, body).is_ok(),
         Api::DescribeProducers => decode::<DescribeProducersResponse>(api, version, body).is_ok(),
         Api::IncrementalAlterConfigs => {

@@ -164,6 +164,27 @@ impl Cluster {
         &self,
         topics: &[CreateTopic],
     ) -> Result<BTreeMap<TopicName, Result<(), TopicError>>, RequestError> {
+        self.ask_for_topics(topics, false).await
+    }
+
+    /// What would become of [`Cluster::create_topics`]: rights, names and configs are checked, and
+    /// nothing is made.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cluster::create_topics`].
+    pub async fn could_create_topics(
+        &self,
+        topics: &[CreateTopic],
+    ) -> Result<BTreeMap<TopicName, Result<(), TopicError>>, RequestError> {
+        self.ask_for_topics(topics, true).await
+    }
+
+    async fn ask_for_topics(
+        &self,
+        topics: &[CreateTopic],
+        validate_only: bool,
+    ) -> Result<BTreeMap<TopicName, Result<(), TopicError>>, RequestError> {
         let one = |topic: &CreateTopic| {
             let config = |(name, value): (&String, &String)| {
                 CreatableTopicConfig::default()
@@ -178,6 +199,7 @@ impl Cluster {
         };
         let request = CreateTopicsRequest::default()
             .with_topics(topics.iter().map(one).collect())
+            .with_validate_only(validate_only)
             .with_timeout_ms(self.timeout_ms());
         let answer = self.request(Route::Controller, &request).await?;
         Ok(answer

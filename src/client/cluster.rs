@@ -1,7 +1,7 @@
 //! One cluster: its brokers, its picture, and requests routed to the right node.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -13,13 +13,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::access::Access;
+use super::certificates::SeenCertificate;
 use super::clock::Clock;
 use super::connection::{ConnectError, Connection, ConnectionFault};
 use super::dial::{Dialer, Endpoint};
 use super::frame_budget::FrameBudget;
 use super::metadata::MetadataView;
+use super::principal;
 use super::retry::Backoff;
 use super::security::Security;
+use super::tls::Tls;
 use crate::model::{ClusterAlias, Leader, NodeId, PartitionIndex, TopicName};
 use crate::wire::message::{self, Call};
 use crate::wire::{Api, ErrorCode, Malformed, NoVersion};
@@ -127,6 +130,7 @@ struct Inner {
     control: Mutex<BTreeMap<Option<NodeId>, Connection>>,
     stale: Mutex<BTreeSet<TopicName>>,
     stale_hint: Notify,
+    principal: OnceLock<String>,
 }
 
 impl Cluster {
@@ -155,6 +159,7 @@ impl Cluster {
             control: Mutex::default(),
             stale: Mutex::default(),
             stale_hint: Notify::new(),
+            principal: OnceLock::new(),
         };
         let cluster = Self { inner: Arc::new(inner) };
         let refresher = cluster.clone();
@@ -178,6 +183,26 @@ impl Cluster {
     #[must_use]
     pub fn settings(&self) -> &ClusterSettings {
         &self.inner.settings
+    }
+
+    /// Who we are to its brokers, as `kafka-acls --allow-principal` takes it: `User:mirror`.
+    /// `User:NAME` where only the broker knows.
+    #[must_use]
+    pub fn principal(&self) -> &str {
+        match self.inner.principal.get() {
+            Some(name) => name,
+            // What cannot be read now may be later.
+            None => match principal::of(&self.inner.settings.security, self.inner.clock) {
+                Some(name) => self.inner.principal.get_or_init(|| name),
+                None => principal::UNKNOWN,
+            },
+        }
+    }
+
+    /// Certificates that its connections rest on, as far as seen.
+    #[must_use]
+    pub fn certificates(&self) -> Vec<SeenCertificate> {
+        self.inner.access.tls.as_ref().map(Tls::certificates).unwrap_or_default()
     }
 
     /// The clock that all of this runs on.
@@ -429,6 +454,18 @@ impl Cluster {
         request: &C,
         patience: Duration,
     ) -> Result<C::Answer, RequestError> {
+        self.request_at_most(route, request, patience, i16::MAX).await
+    }
+
+    /// [`Cluster::request_within`] in a version that is not above `version_max`: some fields were
+    /// taken out of later ones.
+    pub(super) async fn request_at_most<C: Call>(
+        &self,
+        route: Route,
+        request: &C,
+        patience: Duration,
+        version_max: i16,
+    ) -> Result<C::Answer, RequestError> {
         let clock = self.inner.clock;
         let deadline = clock.now().after(patience);
         let mut backoff = Backoff::new(u64::from(C::API.key().unsigned_abs()));
@@ -442,7 +479,7 @@ impl Cluster {
             };
             let (place, connection) = self.control(node).await;
             let outcome = match connection {
-                Ok(connection) => self.ask(&connection, request, patience).await,
+                Ok(connection) => self.ask(&connection, request, patience, version_max).await,
                 Err(cause) => Err(cause),
             };
             let cause = match outcome {
@@ -504,8 +541,9 @@ impl Cluster {
         connection: &Connection,
         request: &C,
         patience: Duration,
+        version_max: i16,
     ) -> Result<C::Answer, RequestCause> {
-        let version = connection.versions().choose(C::API)?;
+        let version = connection.versions().choose_at_most(C::API, version_max)?;
         let settings = &self.inner.settings;
         let frame =
             message::encode(version, &settings.client_id, request).map_err(RequestCause::Encode)?;

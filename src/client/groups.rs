@@ -32,6 +32,12 @@ const COMMITS_AT_ONCE: usize = 32;
 const FIND_SEVERAL: i16 = 4;
 const FETCH_SEVERAL: i16 = 8;
 
+/// Protocol of groups whose members consume; groups that only commit have none.
+const CONSUMERS: &str = "consumer";
+
+/// Groups that MM2 knows: `streams` and `share` groups are not mirrored by it.
+const KINDS: [&str; 2] = ["classic", "consumer"];
+
 /// How long one coordinator may take. One dead broker must not hold up the groups of the others;
 /// its own have another coordinator soon.
 const NODE_PATIENCE: Duration = Duration::from_secs(5);
@@ -54,6 +60,15 @@ pub struct ListedGroup {
 }
 
 impl ListedGroup {
+    /// Whether MM2 would mirror its offsets: members that consume, or nobody and only commits, and
+    /// no `streams` or `share` group.
+    #[must_use]
+    pub fn consumes(&self) -> bool {
+        let kind = self.kind.to_ascii_lowercase();
+        (self.protocol_type.is_empty() || self.protocol_type == CONSUMERS)
+            && (kind.is_empty() || KINDS.contains(&kind.as_str()))
+    }
+
     /// Whether nobody is in it.
     #[must_use]
     pub fn is_idle(&self) -> bool {

@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use zeroize::Zeroizing;
 
 use super::pem;
-use super::security::{Provided, Store, StoreFormat};
+use super::security::{Provided, Security, Store, StoreFormat, Trust};
 use crate::model::Secret;
 
 /// A store with thousands of certificates is a few megabytes.
@@ -58,6 +58,26 @@ pub(super) fn stamp(store: &Store) -> Stamp {
         Some((data.modified().ok()?, data.len()))
     };
     Stamp(read())
+}
+
+impl Security {
+    /// Store files that cannot be opened: the key that names each, and why.
+    #[must_use]
+    pub fn unreadable_files(&self) -> Vec<(&'static str, String)> {
+        let Some(tls) = &self.tls else { return Vec::new() };
+        let trust = match &tls.trust {
+            Trust::System => None,
+            Trust::Store(store) => Some(store),
+        };
+        let stores =
+            [("ssl.truststore.location", trust), ("ssl.keystore.location", tls.identity.as_ref())];
+        let failed = |(key, store): (&'static str, Option<&Store>)| {
+            let Some(Store::File { path, .. }) = store else { return None };
+            let error = fs::File::open(path).err()?;
+            Some((key, format!("{} cannot be read: {error}", path.display())))
+        };
+        stores.into_iter().filter_map(failed).collect()
+    }
 }
 
 /// Reads a store.

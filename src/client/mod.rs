@@ -7,6 +7,7 @@
 mod access;
 mod acls;
 mod admin;
+mod certificates;
 mod clock;
 mod cluster;
 mod connection;
@@ -21,8 +22,11 @@ mod keystore;
 mod log;
 mod login;
 mod metadata;
+mod operations;
 mod pem;
 mod pkcs8;
+mod principal;
+mod pulse;
 mod retry;
 mod security;
 mod tls;
@@ -32,6 +36,7 @@ pub use admin::{
     CreateTopic, EARLIEST, EndOffsets, LATEST, ListedOffset, OpenTransaction, PartitionError,
     TopicError,
 };
+pub use certificates::{CertificateRole, SeenCertificate};
 pub use clock::Clock;
 pub use cluster::{Cluster, ClusterSettings, RequestCause, RequestError, Route};
 pub use connection::{Answer, ConnectError, Connection, ConnectionFault, FaultCause, Pending};
@@ -42,6 +47,7 @@ pub use groups::{Committed, ListedGroup, Offsets as GroupOffsets, Outcomes as Gr
 pub use log::{Appended, LogError, LogRecord, NewRecord, ScannedBatch};
 pub use login::credentials;
 pub use metadata::{Broker, MetadataView, PartitionView, TopicView};
+pub use pulse::{Pulse, PulseTrouble};
 pub use retry::{Backoff, Jitter};
 pub use security::{
     Provide, Provided, SaslSettings, Security, Store, StoreFormat, TlsSettings, Trust,

@@ -22,16 +22,11 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::certificates::{CertificateRole, Certificates, SeenCertificate, date};
 use super::clock::Clock;
 use super::keystore::{self, Contents, Purpose, Stamp};
 use super::security::{Store, TlsSettings, Trust};
-use crate::model::{ClusterAlias, Moment};
-
-/// A certificate that ends within this time is worth a warning: renewing takes people days.
-const EXPIRES_SOON_S: i64 = 14 * 24 * 60 * 60;
-
-/// How often the same warning about a certificate is repeated.
-const WARN_AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
+use crate::model::ClusterAlias;
 
 /// A socket that is read ahead of the decoder, which takes 4 KiB at a time: a call of the system
 /// for each would be a quarter of a million per GiB.
@@ -70,22 +65,25 @@ pub(super) struct Tls {
     settings: TlsSettings,
     alias: ClusterAlias,
     made: Mutex<Option<Made>>,
-    warned: Mutex<Option<Moment>>,
+    certificates: Certificates,
 }
 
 #[derive(Debug)]
 struct Made {
     stamps: [Stamp; 2],
     config: Arc<ClientConfig>,
-    /// When our own certificate ends.
-    ends: Option<i64>,
+    /// Our own certificate, and those that vouch for it.
+    own: Vec<CertificateDer<'static>>,
+    /// Those of the trust store.
+    trusted: Arc<Vec<CertificateDer<'static>>>,
     /// Stamps whose content could not be used, told once.
     refused: Option<[Stamp; 2]>,
 }
 
 impl Tls {
     pub(super) fn new(settings: TlsSettings, alias: ClusterAlias) -> Self {
-        Self { settings, alias, made: Mutex::default(), warned: Mutex::default() }
+        let certificates = Certificates::new(alias.clone());
+        Self { settings, alias, made: Mutex::default(), certificates }
     }
 
     /// Shakes hands over `stream`, within `patience`.
@@ -99,19 +97,20 @@ impl Tls {
         let name = ServerName::try_from(host.to_owned()).map_err(|_| {
             TlsError::SetUp(format!("{host:?} is no name that a certificate could be for"))
         })?;
-        let connector = TlsConnector::from(self.config(clock)?);
+        let (config, trusted) = self.config(clock)?;
+        let connector = TlsConnector::from(config);
         let stream = BufReader::with_capacity(AHEAD_BYTES, stream);
         let stream = timeout(patience, connector.connect(name, stream))
             .await
             .map_err(|_| TlsError::Silent(patience))?
             .map_err(|error| TlsError::Handshake(words(&error, host)))?;
-        let theirs = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-        self.warn_soon("its certificate", theirs.and_then(not_after), clock, host);
+        let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        self.certificates.note(CertificateRole::Broker, chain, &trusted, clock);
         Ok(Box::new(stream))
     }
 
     /// What rustls needs, made anew if a store's file has changed.
-    fn config(&self, clock: Clock) -> Result<Arc<ClientConfig>, TlsError> {
+    fn config(&self, clock: Clock) -> Result<InUse, TlsError> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let trust = match &self.settings.trust {
             Trust::System => Stamp::default(),
@@ -122,30 +121,40 @@ impl Tls {
         if let Some(made) = made.as_ref()
             && (made.stamps == stamps || made.refused == Some(stamps))
         {
-            self.warn_soon("our own certificate", made.ends, clock, "us");
-            return Ok(Arc::clone(&made.config));
+            self.note_own(made, clock);
+            return Ok(made.in_use());
         }
         match (self.make(), made.as_mut()) {
-            (Ok((config, ends)), before) => {
+            (Ok((config, own, trusted)), before) => {
                 if before.is_some() {
                     tracing::info!(cluster = %self.alias, "certificates were read again");
                 }
-                let config = Arc::new(config);
-                *made = Some(Made { stamps, config: Arc::clone(&config), ends, refused: None });
-                self.warn_soon("our own certificate", ends, clock, "us");
-                Ok(config)
+                let (config, trusted) = (Arc::new(config), Arc::new(trusted));
+                self.certificates.forget_own();
+                let new = made.insert(Made { stamps, config, own, trusted, refused: None });
+                self.note_own(new, clock);
+                Ok(new.in_use())
             }
             (Err(why), Some(before)) => {
                 tracing::warn!(cluster = %self.alias, why,
                     "changed certificates cannot be used; the ones before stay in use");
                 before.refused = Some(stamps);
-                Ok(Arc::clone(&before.config))
+                Ok(before.in_use())
             }
             (Err(why), None) => Err(TlsError::SetUp(why)),
         }
     }
 
-    fn make(&self) -> Result<(ClientConfig, Option<i64>), String> {
+    fn note_own(&self, made: &Made, clock: Clock) {
+        self.certificates.note(CertificateRole::Own, &made.own, &made.trusted, clock);
+    }
+
+    /// Certificates that its connections rest on, as far as seen.
+    pub(super) fn certificates(&self) -> Vec<SeenCertificate> {
+        self.certificates.all()
+    }
+
+    fn make(&self) -> Result<NewlyMade, String> {
         let settings = &self.settings;
         let mut crypto = provider::default_provider();
         if !settings.cipher_suites.is_empty() {
@@ -170,6 +179,7 @@ impl Tls {
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&crypto))
                 .build()
                 .map_err(|error| format!("the trusted certificates cannot be used: {error}"))?;
+        let known = trusted.clone();
         let verifier = Verifier { inner, trusted, check_host_name: settings.check_host_name };
         let builder = ClientConfig::builder_with_provider(crypto)
             .with_protocol_versions(&versions)
@@ -182,30 +192,26 @@ impl Tls {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier));
         let Some(store) = &settings.identity else {
-            return Ok((builder.with_no_client_auth(), None));
+            return Ok((builder.with_no_client_auth(), Vec::new(), known));
         };
         let (chain, key) = identity(store)?;
-        let ends = chain.first().and_then(not_after);
+        let own = chain.clone();
         let config = builder.with_client_auth_cert(chain, key).map_err(|error| {
             format!("own key and certificate cannot be used ({error}); look at `ssl.keystore.*`")
         })?;
-        Ok((config, ends))
+        Ok((config, own, known))
     }
+}
 
-    /// Says that a certificate ends soon, once a day.
-    fn warn_soon(&self, what: &str, ends: Option<i64>, clock: Clock, whose: &str) {
-        let Some(ends) = ends else { return };
-        let left = ends - clock.wall().0 / 1000;
-        if left > EXPIRES_SOON_S {
-            return;
-        }
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = clock.now();
-        if warned.is_none_or(|before| now.since(before) > WARN_AGAIN) {
-            *warned = Some(now);
-            tracing::warn!(cluster = %self.alias, whose, days_left = left / 86_400,
-                until = %date(ends), "{what} ends soon");
-        }
+/// What connections use: the set-up, and the certificates that it trusts by name.
+type InUse = (Arc<ClientConfig>, Arc<Vec<CertificateDer<'static>>>);
+
+/// A set-up, our own chain, and the certificates of the trust store.
+type NewlyMade = (ClientConfig, Vec<CertificateDer<'static>>, Vec<CertificateDer<'static>>);
+
+impl Made {
+    fn in_use(&self) -> InUse {
+        (Arc::clone(&self.config), Arc::clone(&self.trusted))
     }
 }
 
@@ -311,20 +317,6 @@ impl ServerCertVerifier for Verifier {
 fn not_after(certificate: &CertificateDer<'_>) -> Option<i64> {
     let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
     Some(parsed.validity().not_after.timestamp())
-}
-
-/// A day as people write it, from seconds since 1970 (Howard Hinnant, `civil_from_days`).
-fn date(seconds: i64) -> String {
-    let days = seconds.div_euclid(86_400) + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
 }
 
 /// What went wrong in a handshake, or behind it, with the key to look at.
@@ -434,15 +426,6 @@ fn alert_name(alert: AlertDescription) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn days_are_written_as_dates() {
-        for (seconds, expected) in
-            [(0, "1970-01-01"), (951_782_400, "2000-02-29"), (1_798_675_200, "2026-12-31")]
-        {
-            assert_eq!(date(seconds), expected);
-        }
-    }
 
     #[test]
     fn cipher_suites_have_javas_names() {

@@ -16,8 +16,42 @@ impl AclOperation {
     pub const READ: Self = Self(3);
     /// Writing records.
     pub const WRITE: Self = Self(4);
+    /// Making topics.
+    pub const CREATE: Self = Self(5);
+    /// Adding partitions; on the cluster, changing access rules.
+    pub const ALTER: Self = Self(7);
     /// Seeing that something exists.
     pub const DESCRIBE: Self = Self(8);
+    /// Reading configs.
+    pub const DESCRIBE_CONFIGS: Self = Self(10);
+    /// Changing configs; implies [`Self::DESCRIBE_CONFIGS`].
+    pub const ALTER_CONFIGS: Self = Self(11);
+
+    /// Its name as `kafka-acls --operation` takes it: `DescribeConfigs`.
+    #[must_use]
+    pub fn command_name(self) -> String {
+        let words = self.to_string();
+        let word = |word: &str| {
+            let (first, rest) = word.split_at(word.len().min(1));
+            first.to_owned() + &rest.to_ascii_lowercase()
+        };
+        words.split('_').map(word).collect()
+    }
+}
+
+/// What a principal may do with something, as a broker tells it (KIP-430).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operations(pub i32);
+
+impl Operations {
+    /// What brokers answer that were not asked, or do not know.
+    pub const UNKNOWN: Self = Self(i32::MIN);
+
+    /// Whether `operation` is among them; `None` if the broker did not tell.
+    #[must_use]
+    pub fn allow(self, operation: AclOperation) -> Option<bool> {
+        (self != Self::UNKNOWN).then(|| self.0 >> operation.0.clamp(0, 31) & 1 == 1)
+    }
 }
 
 impl fmt::Display for AclOperation {

@@ -19,6 +19,8 @@ pub enum Api {
     OffsetFetch,
     /// Tells which broker keeps a group.
     FindCoordinator,
+    /// Tells what a group is, and what the principal may do with it (KIP-430).
+    DescribeGroups,
     /// Tells which groups a broker keeps.
     ListGroups,
     /// What versions the broker speaks.
@@ -78,6 +80,15 @@ const TABLE: &[Row] = &[
         name: "FindCoordinator",
         range: (3, 6),
         flexible_from: 3,
+    },
+    // 3 tells what the principal may do. Not 6: it calls a group that nobody has made an error, and
+    // then does not tell.
+    Row {
+        api: Api::DescribeGroups,
+        key: 15,
+        name: "DescribeGroups",
+        range: (5, 5),
+        flexible_from: 5,
     },
     // 4 tells states, 5 also types: whether a group's members are of the protocol of KIP-848.
     Row { api: Api::ListGroups, key: 16, name: "ListGroups", range: (4, 5), flexible_from: 3 },

@@ -4,13 +4,13 @@ use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::{
     CreateAclsRequest, CreateAclsResponse, CreatePartitionsRequest, CreatePartitionsResponse,
     CreateTopicsRequest, CreateTopicsResponse, DescribeAclsRequest, DescribeAclsResponse,
-    DescribeConfigsRequest, DescribeConfigsResponse, DescribeProducersRequest,
-    DescribeProducersResponse, FindCoordinatorRequest, FindCoordinatorResponse,
-    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest,
-    InitProducerIdResponse, ListGroupsRequest, ListGroupsResponse, ListOffsetsRequest,
-    ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetCommitRequest,
-    OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
+    DescribeConfigsRequest, DescribeConfigsResponse, DescribeGroupsRequest, DescribeGroupsResponse,
+    DescribeProducersRequest, DescribeProducersResponse, FindCoordinatorRequest,
+    FindCoordinatorResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+    InitProducerIdRequest, InitProducerIdResponse, ListGroupsRequest, ListGroupsResponse,
+    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse,
+    OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse,
+    OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
 };
 use kafka_protocol::protocol::{Decodable, Encodable};
 
@@ -41,6 +41,7 @@ calls! {
     CreateTopicsRequest => CreateTopicsResponse: CreateTopics,
     DescribeAclsRequest => DescribeAclsResponse: DescribeAcls,
     DescribeConfigsRequest => DescribeConfigsResponse: DescribeConfigs,
+    DescribeGroupsRequest => DescribeGroupsResponse: DescribeGroups,
     DescribeProducersRequest => DescribeProducersResponse: DescribeProducers,
     IncrementalAlterConfigsRequest => IncrementalAlterConfigsResponse: IncrementalAlterConfigs,
     InitProducerIdRequest => InitProducerIdResponse: InitProducerId,

@@ -17,6 +17,7 @@ pub(super) enum Shape {
     I64,
     Uuid,
     Text,
+    Bytes,
     Array(&'static [Field]),
 }
 
@@ -43,7 +44,7 @@ const fn between(since: i16, until: i16, shape: Shape) -> Field {
 /// An array of plain numbers.
 const INTS: &[Field] = &[always(I32)];
 
-use Shape::{Array, I8, I16, I32, I64, Text, Uuid};
+use Shape::{Array, Bytes, I8, I16, I32, I64, Text, Uuid};
 
 const METADATA: &[Field] = &[
     since(3, I32),
@@ -194,6 +195,27 @@ const FIND_COORDINATOR: &[Field] = &[
     ),
 ];
 
+const DESCRIBE_GROUPS: &[Field] = &[
+    since(1, I32),
+    always(Array(&[
+        always(I16),
+        since(6, Text),
+        always(Text),
+        always(Text),
+        always(Text),
+        always(Text),
+        always(Array(&[
+            always(Text),
+            since(4, Text),
+            always(Text),
+            always(Text),
+            always(Bytes),
+            always(Bytes),
+        ])),
+        since(3, I32),
+    ])),
+];
+
 const LIST_GROUPS: &[Field] = &[
     since(1, I32),
     always(I16),
@@ -208,6 +230,7 @@ fn of(api: Api) -> Option<&'static [Field]> {
         Api::OffsetCommit => Some(OFFSET_COMMIT),
         Api::OffsetFetch => Some(OFFSET_FETCH),
         Api::FindCoordinator => Some(FIND_COORDINATOR),
+        Api::DescribeGroups => Some(DESCRIBE_GROUPS),
         Api::ListGroups => Some(LIST_GROUPS),
         Api::CreateTopics => Some(CREATE_TOPICS),
         Api::InitProducerId => Some(INIT_PRODUCER_ID),
@@ -246,7 +269,7 @@ fn smallest(fields: &'static [Field], version: i16, flexible: bool) -> usize {
                     2
                 }
             }
-            Array(_) => {
+            Bytes | Array(_) => {
                 if flexible {
                     1
                 } else {
@@ -272,6 +295,9 @@ fn walk(
             I64 => drop(reader.i64()?),
             Uuid => drop(reader.topic_id()?),
             Text => drop(reader.nullable_string()?),
+            Bytes => {
+                reader.nullable_bytes()?;
+            }
             // Plain numbers carry no tagged fields of their own.
             Array([number]) => {
                 let count = reader.count(4)?;

@@ -171,7 +171,7 @@ impl<'a> Tap<'a> {
         }
     }
 
-    fn call<C: Call>(&mut self, request: &C) -> Result<C::Answer> {
+    pub(super) fn call<C: Call>(&mut self, request: &C) -> Result<C::Answer> {
         let version = self.versions.choose(C::API)?;
         let frame = encode(version, CLIENT_ID, request).map_err(anyhow::Error::msg)?;
         let (_, answer) = self.ask(frame)?;

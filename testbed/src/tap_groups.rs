@@ -1,19 +1,26 @@
 //! Records exchanges about consumer groups, for `proto-tests/golden/frames`.
 
-use anyhow::Result;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
 use heliograph::wire::Api;
 use kafka_protocol::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
 use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use kafka_protocol::messages::{
-    FindCoordinatorRequest, GroupId, ListGroupsRequest, OffsetCommitRequest, OffsetFetchRequest,
+    DescribeGroupsRequest, FindCoordinatorRequest, GroupId, ListGroupsRequest, OffsetCommitRequest,
+    OffsetFetchRequest,
 };
 
 use crate::tap::{MISSING, PLAIN, Tap, name, text};
 
 const GROUP: &str = "tap-group";
 const NOBODY: &str = "tap-nobody";
+
+/// How long a coordinator may take until it knows its groups.
+const LOADED_WITHIN: Duration = Duration::from_secs(30);
 
 /// From here on several groups can be named in one request.
 const FIND_SEVERAL: i16 = 4;
@@ -48,6 +55,19 @@ impl Tap<'_> {
             };
             self.record_call("committed", version, &of(GROUP))?;
             self.record_call("nobody", version, &of(NOBODY))?;
+        }
+        for version in self.versions_of(Api::DescribeGroups)? {
+            let groups = [GROUP, NOBODY].map(|group| GroupId(text(group)));
+            let request = DescribeGroupsRequest::default()
+                .with_groups(groups.to_vec())
+                .with_include_authorized_operations(true);
+            // The first question about a group has the topic of offsets made.
+            let begun = Instant::now();
+            while self.call(&request)?.groups.iter().any(|group| group.error_code != 0) {
+                ensure!(begun.elapsed() < LOADED_WITHIN, "no coordinator");
+                thread::sleep(Duration::from_millis(100));
+            }
+            self.record_call("described", version, &request)?;
         }
         for version in self.versions_of(Api::ListGroups)? {
             self.record_call("listed", version, &ListGroupsRequest::default())?;
