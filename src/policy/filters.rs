@@ -58,6 +58,13 @@ impl NameList {
         self.joined.as_ref().map_or(Ok(false), |pattern| pattern.matches(name))
     }
 
+    /// Elements that are plain names: what they name can be asked for, also where it is not listed.
+    pub fn literals(&self) -> impl Iterator<Item = &str> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        let text = self.0.as_ref().map_or("", |pattern| pattern.as_str());
+        text.split('|').filter(move |element| !element.is_empty() && element.chars().all(plain))
+    }
+
     /// The joined pattern, if the list has elements.
     #[must_use]
     pub fn pattern(&self) -> Option<&Pattern> {

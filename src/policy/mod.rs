@@ -9,6 +9,7 @@ mod configs;
 mod filters;
 mod naming;
 mod pattern;
+mod rights;
 mod selection;
 mod sync_store;
 
@@ -18,5 +19,6 @@ pub use configs::{ConfigMode, ConfigPlan, ConfigRules, Drift, NewConfigs, Owned}
 pub use filters::{ConfigFilter, GroupFilter, NameList, NameListError, TopicFilter};
 pub use naming::{PolicyKind, ReplicationPolicy};
 pub use pattern::{Engine, Pattern, PatternError, StepLimit};
+pub use rights::{Feature, RIGHTS, Right, Thing, find_right, rights_page};
 pub use selection::{FlowTopics, Selection};
 pub use sync_store::{BySync, SyncStore};

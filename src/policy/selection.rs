@@ -35,6 +35,12 @@ pub struct FlowTopics {
 }
 
 impl FlowTopics {
+    /// Whether the flow copies `topic`; not one that a pattern comes to no end on.
+    #[must_use]
+    pub fn copies(&self, topic: &TopicName) -> bool {
+        matches!(self.select(topic), Ok(Selection::Copied { .. }))
+    }
+
     /// What the flow does with `topic`.
     ///
     /// # Errors
