@@ -8,6 +8,7 @@
 mod age;
 mod align;
 mod claims;
+mod foresee;
 mod lane;
 mod ledger;
 mod offsets;
@@ -24,7 +25,9 @@ mod sync_rule;
 mod workers;
 
 pub use claims::Claims;
+pub use foresee::{Foreseen, Outlook, foresee};
 pub use offsets::{Offsets, Translated};
+pub use resume::Origin;
 pub use settings::{
     ExistingRecords, FlowSettings, GapPolicy, Recreate, Reset, SyncSettings, Truncation,
 };

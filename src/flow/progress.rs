@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ledger::{Found, History, Ids, KeptMaps, Ledger, LoadedMap, Unsaved};
 use super::settings::FlowSettings;
+use super::status::Probe;
 use crate::client::{Appended, Cluster, LogError, LogRecord, NewRecord};
 use crate::copy::Start;
 use crate::mm2::{self, SourceOffsetKey};
@@ -410,6 +411,8 @@ pub(super) struct Committer {
     /// Where Connect's offsets are kept.
     pub(super) offsets: Cluster,
     pub(super) book: Arc<ProgressBook>,
+    /// Whom to tell what was not taken.
+    pub(super) probe: Probe,
     /// Held while positions are on their way: an older one must not land behind a newer one.
     pub(super) writing: tokio::sync::Mutex<Places>,
     /// It was said that offset maps are not written.
@@ -515,7 +518,7 @@ impl Committer {
         if unsaved.records.is_empty() {
             return bends;
         }
-        match self.target.append(&self.settings.map_topic, &unsaved.records).await {
+        match self.append(&self.target, &self.settings.map_topic, &unsaved.records).await {
             Ok(appended) => {
                 self.book.pages().ledger.saved(unsaved, Some(&appended));
                 self.maps_told.store(false, Ordering::Relaxed);
@@ -533,6 +536,29 @@ impl Committer {
         }
     }
 
+    /// Appends to a topic of the flow's own, and takes note of how that went. A topic that is not
+    /// there is not waited for: whoever makes it tries again.
+    async fn append(
+        &self,
+        cluster: &Cluster,
+        topic: &TopicName,
+        records: &[NewRecord],
+    ) -> Result<Appended, LogError> {
+        if !cluster.view().topics.contains_key(topic) {
+            cluster.refresh(Some(std::slice::from_ref(topic))).await?;
+            if !cluster.view().topics.contains_key(topic) {
+                return Err(LogError::Missing(topic.clone()));
+            }
+        }
+        let appended = cluster.append(topic, records).await;
+        match &appended {
+            Ok(_) => self.probe.wrote(topic, None),
+            Err(LogError::Partition(error)) => self.probe.wrote(topic, Some(error.code)),
+            Err(_) => {}
+        }
+        appended
+    }
+
     async fn append_anchors(
         &self,
         anchors: &BTreeMap<TopicPartition, Anchor>,
@@ -548,7 +574,7 @@ impl Committer {
         if records.is_empty() {
             return Ok(());
         }
-        match self.target.append(&self.settings.positions_topic, &records).await {
+        match self.append(&self.target, &self.settings.positions_topic, &records).await {
             Ok(appended) => {
                 places.look(&self.settings, &appended);
                 Ok(())
@@ -647,7 +673,7 @@ impl Committer {
             }
         };
         let records: Vec<NewRecord> = nexts.iter().map(record).collect();
-        self.offsets.append(topic, &records).await.map(drop)
+        self.append(&self.offsets, topic, &records).await.map(drop)
     }
 }
 

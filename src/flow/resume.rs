@@ -5,7 +5,7 @@
 //! lies behind `T` under our producer id is found again in the source's log from `S` on
 //! ([`super::align`]), and copying goes on behind it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -15,22 +15,77 @@ use super::progress::{Anchor, Loaded};
 use super::settings::{ExistingRecords, FlowSettings, GapPolicy, Recreate, Reset, Truncation};
 use super::supervisor::Pair;
 use crate::batch::RawBatch;
-use crate::client::{Cluster, EARLIEST, EndOffsets, LATEST, PartitionError, ScannedBatch};
+use crate::client::{
+    Cluster, EARLIEST, EndOffsets, LATEST, LogError, PartitionError, ScannedBatch,
+};
 use crate::copy::{HaltReason, Start};
 use crate::model::{
-    Bend, Gap, GapReason, LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Sequence,
-    TopicPartition,
+    Bend, Gap, GapReason, LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Sequence, Side,
+    TopicName, TopicPartition,
 };
+use crate::wire::{Api, Verdict, verdict};
 
 /// What was decided about a partition.
 #[derive(Debug)]
 pub(super) enum Decision {
     /// It can be copied from here; records before it are missing on the source.
-    Start(Start, Option<Gap>, History),
+    Start(Start, Option<Gap>, History, Origin),
     /// It must not be copied.
     Halt(HaltReason),
     /// It cannot be decided now.
-    Later(String),
+    Later(Later),
+}
+
+/// Why a partition cannot be decided about now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Later {
+    /// For people.
+    pub(super) why: String,
+    /// The cluster whose topic must not be read, if that is why.
+    pub(super) denied: Option<Side>,
+}
+
+impl From<String> for Later {
+    fn from(why: String) -> Self {
+        Self { why, denied: None }
+    }
+}
+
+impl Later {
+    fn unread(error: &LogError, side: Side) -> Self {
+        let denied = match error {
+            LogError::Partition(error) => verdict(Api::Fetch, error.code) == Verdict::Denied,
+            _ => false,
+        };
+        Self { why: error.to_string(), denied: denied.then_some(side) }
+    }
+}
+
+/// Where the place comes from at which a partition starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// Our own position, where the target's log ends.
+    Position,
+    /// Our own position, and this many records that the target has behind it and the source too.
+    Aligned {
+        /// How many.
+        records: u32,
+    },
+    /// The offset that MM2 committed in Connect's offsets topic.
+    ConnectOffset,
+    /// The start of the source's log, as there is no progress.
+    LogStart,
+    /// The end of the source's log, as there is no progress (`auto.offset.reset = latest`).
+    LogEnd,
+    /// The first record of the time that the file names, as there is no progress
+    /// (`auto.offset.reset = by_duration:...` or a time).
+    Time,
+    /// The start of a source topic that was made anew under its name.
+    SourceMadeAnew,
+    /// The start of the source's log, as the target's topic was made anew, or is to be made.
+    TargetMadeAnew,
+    /// The start of the source's log, as the target's partition is empty in spite of progress.
+    TargetEmpty,
 }
 
 /// Why a partition is looked at.
@@ -67,6 +122,8 @@ struct Reconciled {
     parted: Option<Offset>,
     /// Where upstream and downstream offsets began to run side by side behind the anchor.
     bends: Vec<Bend>,
+    /// Records that were found behind the anchor.
+    records: u32,
 }
 
 /// Decides about partitions of one flow.
@@ -89,8 +146,25 @@ impl Planner {
         progress: &Loaded,
         occasion: Occasion,
     ) -> Vec<(Pair, Decision)> {
+        let decided = self.weigh(pairs, progress, occasion, &BTreeSet::new()).await;
+        decided.into_iter().map(|(pair, decision, _)| (pair, decision)).collect()
+    }
+
+    /// Decides about each of `pairs`, and says where both logs end. Target topics that are `absent`
+    /// would be made first, and be empty.
+    pub(super) async fn weigh(
+        &self,
+        pairs: &[Pair],
+        progress: &Loaded,
+        occasion: Occasion,
+        absent: &BTreeSet<TopicName>,
+    ) -> Vec<(Pair, Decision, Option<EndOffsets>)> {
         let sources: Vec<_> = pairs.iter().map(|pair| pair.source.clone()).collect();
-        let targets: Vec<_> = pairs.iter().map(|pair| pair.target.clone()).collect();
+        let targets: Vec<_> = pairs
+            .iter()
+            .filter(|pair| !absent.contains(&pair.target.topic))
+            .map(|pair| pair.target.clone())
+            .collect();
         // The target first: whatever it holds by then, the source listed after it explains, also
         // while a second process copies by mistake.
         let (target_starts, target_ends) = tokio::join!(
@@ -110,7 +184,11 @@ impl Planner {
         let mut decisions = Vec::with_capacity(pairs.len());
         for pair in pairs {
             let ends = ends(&source_starts, &source_ends, &pair.source).and_then(|source| {
-                let target = ends(&target_starts, &target_ends, &pair.target)?;
+                let target = if absent.contains(&pair.target.topic) {
+                    EndOffsets { start: Offset::ZERO, end: Offset::ZERO }
+                } else {
+                    ends(&target_starts, &target_ends, &pair.target)?
+                };
                 let epoch = epoch_ends.get(&pair.source).copied();
                 let wanted = match timed.get(&pair.source) {
                     Some(Ok(first)) if first.offset < Offset::ZERO => Some(source.end),
@@ -120,11 +198,14 @@ impl Planner {
                 };
                 Ok(Ends { source, target, epoch, wanted })
             });
-            let decision = match ends {
-                Ok(ends) => self.decide_one(pair, ends, progress, occasion).await,
-                Err(error) => Decision::Later(error.to_string()),
+            let (decision, source) = match ends {
+                Ok(ends) => {
+                    let decision = self.decide_one(pair, ends, progress, occasion).await;
+                    (decision, Some(ends.source))
+                }
+                Err(error) => (Decision::Later(error.to_string().into()), None),
             };
-            decisions.push((pair.clone(), decision));
+            decisions.push((pair.clone(), decision, source));
         }
         decisions
     }
@@ -145,7 +226,7 @@ impl Planner {
     }
 
     /// Where a partition starts that nothing is known about.
-    fn first_start(&self, pair: &Pair, ends: Ends) -> Result<Offset, HaltReason> {
+    fn first_start(&self, pair: &Pair, ends: Ends) -> Result<(Offset, Origin), HaltReason> {
         let flow = &self.settings.id;
         if self.settings.existing_records == ExistingRecords::Halt {
             // First: who must not begin must not claim either.
@@ -158,10 +239,12 @@ impl Planner {
                 return Err(HaltReason::Claimed { by });
             }
         }
-        let start = match self.settings.reset {
-            Reset::Earliest => ends.source.start,
-            Reset::Latest => ends.source.end,
-            Reset::At(_) | Reset::Ago(_) => ends.wanted.unwrap_or(ends.source.end),
+        let (start, origin) = match self.settings.reset {
+            Reset::Earliest => (ends.source.start, Origin::LogStart),
+            Reset::Latest => (ends.source.end, Origin::LogEnd),
+            Reset::At(_) | Reset::Ago(_) => {
+                (ends.wanted.unwrap_or(ends.source.end), Origin::Time)
+            }
             Reset::None => return Err(HaltReason::NoProgress),
         };
         let left_out = start.since(ends.source.start);
@@ -169,7 +252,7 @@ impl Planner {
             tracing::debug!(%flow, partition = %pair.source, from = %start, left_out,
                 "starting behind what the file says to leave out");
         }
-        Ok(start)
+        Ok((start, origin))
     }
 
     async fn decide_one(
@@ -198,7 +281,7 @@ impl Planner {
         };
         let mut cut = None;
         let mut history = History::None;
-        let start = match (anchor, connect) {
+        let (start, origin) = match (anchor, connect) {
             (Some(anchor), _) if anchor.source_id != pair.source_id => {
                 if self.settings.recreate == Recreate::Halt {
                     let copied = anchor.start.upstream;
@@ -208,25 +291,27 @@ impl Planner {
                     from = %ends.source.start,
                     "source topic was made anew under its name; copying the new one from its start");
                 // From 0, so that what the new one has lost already is a gap like any other.
-                self.shutting_out(anchor.start.identity, fresh(Offset::ZERO))
+                let start = self.shutting_out(anchor.start.identity, fresh(Offset::ZERO));
+                (start, Origin::SourceMadeAnew)
             }
             (Some(anchor), _) if anchor.target_id != pair.target_id => {
                 tracing::warn!(%flow, partition = %pair.target, acknowledged = %anchor.start.downstream,
                     from = %ends.source.start,
                     "target topic was made anew under its name; copying again from the source's start");
-                fresh(ends.source.start)
+                (fresh(ends.source.start), Origin::TargetMadeAnew)
             }
             (Some(anchor), Some(next)) if next > anchor.start.upstream => {
                 tracing::info!(%flow, partition = %pair.source, from = %next,
                     ours = %anchor.start.upstream, "going on where MirrorMaker 2 stopped");
                 history = History::Unknown;
-                fresh(next)
+                (fresh(next), Origin::ConnectOffset)
             }
             (Some(anchor), _) => match self.reconcile(pair, ends, anchor).await {
-                Ok(Reconciled { start, parted, bends }) => {
+                Ok(Reconciled { start, parted, bends, records }) => {
                     cut = parted;
                     history = History::Known(bends);
-                    start
+                    let aligned = Origin::Aligned { records };
+                    (start, if records > 0 { aligned } else { Origin::Position })
                 }
                 Err(decision) => return decision,
             },
@@ -235,20 +320,20 @@ impl Planner {
                     from = %ends.source.start,
                     "target partition is empty though progress says otherwise; copying again from \
                      the source's start");
-                fresh(ends.source.start)
+                (fresh(ends.source.start), Origin::TargetEmpty)
             }
             (None, Some(next)) => {
                 tracing::info!(%flow, partition = %pair.source, from = %next,
                     "going on where MirrorMaker 2 stopped");
                 history = History::Unknown;
-                fresh(next)
+                (fresh(next), Origin::ConnectOffset)
             }
             (None, None) => match self.first_start(pair, ends) {
-                Ok(start) => fresh(start),
+                Ok((start, origin)) => (fresh(start), origin),
                 Err(reason) => return Decision::Halt(reason),
             },
         };
-        self.within_source(pair, (start, cut, history), ends, occasion)
+        self.within_source(pair, (start, cut, history, origin), ends, occasion)
     }
 
     /// `start`, where what comes next is not what was to come next under `before`.
@@ -266,7 +351,7 @@ impl Planner {
     fn within_source(
         &self,
         pair: &Pair,
-        (mut start, parted, history): (Start, Option<Offset>, History),
+        (mut start, parted, history, origin): (Start, Option<Offset>, History, Origin),
         ends: Ends,
         occasion: Occasion,
     ) -> Decision {
@@ -307,7 +392,7 @@ impl Planner {
             start.identity = self.identity;
             start.sequence = Sequence::ZERO;
         }
-        Decision::Start(start, gap, history)
+        Decision::Start(start, gap, history, origin)
     }
 
     /// Where to go on behind what the target holds, and where the source's log parts from that, if
@@ -325,7 +410,7 @@ impl Planner {
             return Err(Decision::Halt(HaltReason::TargetCut { found, expected }));
         }
         if ends.target.end == start.downstream {
-            return Ok(Reconciled { start, parted, bends: Vec::new() });
+            return Ok(Reconciled { start, parted, bends: Vec::new(), records: 0 });
         }
         let mut stored = Stored::new(start.identity, start.sequence, start.downstream);
         self.scan_target(pair, start, ends, |batch| {
@@ -346,7 +431,8 @@ impl Planner {
             start.sequence = stored.next_sequence();
             start.downstream = ends.target.end;
             start.upstream = start.upstream.advance(i64::from(stored.records()));
-            return Ok(Reconciled { start, parted, bends: Vec::new() });
+            let records = stored.records();
+            return Ok(Reconciled { start, parted, bends: Vec::new(), records });
         }
         let trimmed = ends.source.start > start.upstream;
         // After a change of leaders the log may have gone another way behind the anchor.
@@ -373,7 +459,8 @@ impl Planner {
                     start.upstream = copied;
                     let end = Bend { upstream: copied, downstream: start.downstream };
                     let bends = walk.into_bends(end);
-                    return Ok(Reconciled { start, parted: Some(parted), bends });
+                    let records = stored.records();
+                    return Ok(Reconciled { start, parted: Some(parted), bends, records });
                 }
                 // What the source has lost behind the last record stored was not copied. Holes that
                 // it had before are counted in, as nobody can tell them apart now. Whether anything
@@ -402,7 +489,7 @@ impl Planner {
         start.upstream = upstream;
         start.epoch = epoch;
         start.downstream = ends.target.end;
-        Ok(Reconciled { start, parted: None, bends })
+        Ok(Reconciled { start, parted: None, bends, records: stored.records() })
     }
 
     /// Up to where a scan shows all that the source has: what lies behind its last batch was there
@@ -412,8 +499,11 @@ impl Planner {
         let listed = self.source.list_offsets(one, LATEST, self.settings.read_committed).await;
         match listed.get(&pair.source) {
             Some(Ok(stable)) => Ok(stable.offset.min(ends.source.end)),
-            Some(Err(error)) => Err(Decision::Later(error.to_string())),
-            None => Err(Decision::Later(format!("{}: no answer about its end", pair.source))),
+            Some(Err(error)) => Err(Decision::Later(error.to_string().into())),
+            None => {
+                let why = format!("{}: no answer about its end", pair.source);
+                Err(Decision::Later(why.into()))
+            }
         }
     }
 
@@ -461,7 +551,7 @@ impl Planner {
                 if failed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })
             .await
-            .map_err(|error| Decision::Later(error.to_string()))?;
+            .map_err(|error| Decision::Later(Later::unread(&error, Side::Target)))?;
         failed.map_err(Decision::Halt)
     }
 
@@ -487,7 +577,7 @@ impl Planner {
                 }
             })
             .await
-            .map_err(|error| Decision::Later(error.to_string()))?;
+            .map_err(|error| Decision::Later(Later::unread(&error, Side::Source)))?;
         last.map_err(Decision::Halt)
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::shard::Command;
 use crate::copy::Counts;
-use crate::model::{FlowId, Gap, GapReason, Offset, Timestamp, TopicPartition};
+use crate::model::{FlowId, Gap, GapReason, Offset, Side, Timestamp, TopicName, TopicPartition};
 use crate::wire::ErrorCode;
 
 /// How long a shard may take to describe its partitions. It looks at its commands between two
@@ -63,6 +63,8 @@ pub enum Waiting {
     RateLimit,
     /// A decision about where it starts, which cannot be taken yet.
     Decision(String),
+    /// The same, because its topic on this side must not be read.
+    Denied(Side, String),
 }
 
 impl Waiting {
@@ -101,7 +103,7 @@ impl fmt::Display for Waiting {
             Self::Unreadable(code) => write!(f, "source refuses: {code}"),
             Self::Refused(code) => write!(f, "target refuses: {code}"),
             Self::RateLimit => f.write_str("rate limit"),
-            Self::Decision(why) => write!(f, "start: {why}"),
+            Self::Decision(why) | Self::Denied(_, why) => write!(f, "start: {why}"),
         }
     }
 }
@@ -195,6 +197,8 @@ struct Inner {
     latencies: Latencies,
     shards: OnceLock<Vec<mpsc::Sender<Command>>>,
     notices: Mutex<BTreeMap<TopicPartition, Notice>>,
+    /// Topics of the flow's own that the target did not take the last records for.
+    unwritten: Mutex<BTreeMap<TopicName, ErrorCode>>,
 }
 
 /// Looks into a running flow.
@@ -210,6 +214,7 @@ impl Probe {
             latencies: Latencies::default(),
             shards: OnceLock::new(),
             notices: Mutex::default(),
+            unwritten: Mutex::default(),
         }))
     }
 
@@ -228,6 +233,21 @@ impl Probe {
     pub(super) fn connect(&self, shards: &[mpsc::Sender<Command>]) {
         // A flow starts once.
         drop(self.0.shards.set(shards.to_vec()));
+    }
+
+    /// Takes note of how the last write to a topic of the flow's own went.
+    pub(super) fn wrote(&self, topic: &TopicName, refused: Option<ErrorCode>) {
+        let mut unwritten = self.0.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
+        match refused {
+            Some(code) => drop(unwritten.insert(topic.clone(), code)),
+            None => drop(unwritten.remove(topic)),
+        }
+    }
+
+    /// Topics of the flow's own that the target did not take the last records for.
+    #[must_use]
+    pub fn unwritten(&self) -> BTreeMap<TopicName, ErrorCode> {
+        self.0.unwritten.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn post(&self, notices: BTreeMap<TopicPartition, Notice>) {

@@ -21,7 +21,9 @@ use super::status::{Notice, PartitionState, Probe, Waiting, log_gap};
 use super::workers::Workers;
 use crate::client::{Backoff, Cluster, FrameBudget, LogError};
 use crate::copy::{Doubt, Start, Terms};
-use crate::model::{Gap, Moment, Offset, ProducerIdentity, TopicId, TopicName, TopicPartition};
+use crate::model::{
+    Gap, Moment, Offset, ProducerIdentity, Side, TopicId, TopicName, TopicPartition,
+};
 
 /// Commands that may wait for a shard. It reads them between two events, so a few suffice; a
 /// start with thousands of partitions waits here instead of in memory.
@@ -143,6 +145,8 @@ struct Known {
     batch_bytes_max: Option<usize>,
     /// Why it stopped, or cannot be decided about, where its shard does not know.
     why: Option<String>,
+    /// The cluster whose topic must not be read, if that is why.
+    denied: Option<Side>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,6 +231,7 @@ impl Supervisor {
             target: target.clone(),
             offsets: offsets.clone(),
             book: Arc::clone(&book),
+            probe: probe.clone(),
             writing: tokio::sync::Mutex::default(),
             maps_told: AtomicBool::new(false),
         });
@@ -383,6 +388,7 @@ impl Supervisor {
                     doubted_at: None,
                     batch_bytes_max: None,
                     why: None,
+                    denied: None,
                 };
                 self.known.insert(pair.source.clone(), known);
                 continue;
@@ -566,7 +572,7 @@ impl Supervisor {
         for (pair, decision) in decisions {
             let Some(known) = self.known.get_mut(&pair.source) else { continue };
             match decision {
-                Decision::Start(start, gap, history) => {
+                Decision::Start(start, gap, history, _) => {
                     let anchor =
                         Anchor { start, source_id: pair.source_id, target_id: pair.target_id };
                     if let Some(gap) = gap {
@@ -586,11 +592,13 @@ impl Supervisor {
                     tracing::error!(%flow, partition = %pair.source, target = %pair.target, %reason,
                         "partition halted");
                 }
-                Decision::Later(why) => {
+                Decision::Later(later) => {
                     known.state = Standing::Waiting(now.after(known.later), occasion);
                     known.later = (known.later * 2).min(LATER_MOST);
-                    tracing::debug!(%flow, partition = %pair.source, why, "not decided yet");
-                    known.why = Some(why);
+                    tracing::debug!(%flow, partition = %pair.source, why = later.why,
+                        "not decided yet");
+                    known.why = Some(later.why);
+                    known.denied = later.denied;
                 }
             }
         }
@@ -644,6 +652,7 @@ impl Supervisor {
         known.state = Standing::Copying;
         known.later = LATER_FIRST;
         known.why = None;
+        known.denied = None;
         tracing::debug!(flow = %self.settings.id, partition = %pair.source, target = %pair.target,
             from = %start.upstream, to = %start.downstream, "copying partition");
         let Pair { source, target, source_id, target_id } = pair;
@@ -658,9 +667,17 @@ impl Supervisor {
         for (source, known) in &self.known {
             let (state, waiting_for, halt) = match known.state {
                 Standing::Copying | Standing::Leaving(_) => continue,
-                Standing::Waiting(_, Occasion::Doubt { .. }) => (PartitionState::Doubt, None, None),
+                Standing::Waiting(_, Occasion::Doubt { .. }) => {
+                    let why = known.why.clone().unwrap_or_default();
+                    let denied = known.denied.map(|side| Waiting::Denied(side, why));
+                    (PartitionState::Doubt, denied, None)
+                }
                 Standing::Waiting(_, Occasion::First) => {
-                    let waiting = known.why.clone().map(Waiting::Decision);
+                    let decision = |why| match known.denied {
+                        Some(side) => Waiting::Denied(side, why),
+                        None => Waiting::Decision(why),
+                    };
+                    let waiting = known.why.clone().map(decision);
                     (PartitionState::Waiting, waiting, None)
                 }
                 // Its shard says why.
