@@ -14,7 +14,7 @@ use super::drain::Signals;
 use super::page::Sights;
 use super::report::{Exit, Failure};
 use super::{meter, page, wiring};
-use crate::client::{Clock, Cluster, FrameBudget};
+use crate::client::{Clock, Cluster, FrameBudget, Pulse};
 use crate::config::keys::is_password;
 use crate::config::properties::{Document, Entry};
 use crate::config::{self, MirrorSettings, render_warnings};
@@ -31,6 +31,24 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 ///
 /// [`Failure`] for a file that cannot be used.
 pub(super) fn run(file: &Path, only_targets: &[String]) -> Result<Exit, Failure> {
+    let settings = load(file, only_targets)?;
+    // The control plane is in no hurry; shards have threads of their own.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::running(format!("no runtime: {error}")))?;
+    let exit = runtime.block_on(run_flows(&settings, Control::of_signals()))?;
+    // Whatever still runs holds nothing that matters.
+    runtime.shutdown_timeout(LAST_WAIT);
+    Ok(exit)
+}
+
+/// Reads the file; warnings go to standard error.
+///
+/// # Errors
+///
+/// [`Failure`] for a file that cannot be used, or that names stores that are not there.
+pub(super) fn load(file: &Path, only_targets: &[String]) -> Result<MirrorSettings, Failure> {
     let shown = file.display().to_string();
     let bytes = std::fs::read(file)
         .map_err(|error| Failure::usage(format!("{shown} cannot be read: {error}")))?;
@@ -41,15 +59,16 @@ pub(super) fn run(file: &Path, only_targets: &[String]) -> Result<Exit, Failure>
     if let Some(warning) = open_to_all(file, &bytes) {
         eprintln!("{warning}");
     }
-    // The control plane is in no hurry; shards have threads of their own.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::running(format!("no runtime: {error}")))?;
-    let exit = runtime.block_on(run_flows(&settings, Control::of_signals()))?;
-    // Whatever still runs holds nothing that matters.
-    runtime.shutdown_timeout(LAST_WAIT);
-    Ok(exit)
+    let unreadable = settings.clusters.iter().flat_map(|(alias, cluster)| {
+        let files = cluster.security.unreadable_files().into_iter();
+        files.map(move |(key, why)| format!("{alias}.{key}: {why}"))
+    });
+    let unreadable: Vec<String> = unreadable.collect();
+    if unreadable.is_empty() {
+        Ok(settings)
+    } else {
+        Err(Failure::usage(unreadable.join("\n       ")))
+    }
 }
 
 /// A word about a file with passwords that every user of the machine may read.
@@ -181,7 +200,14 @@ pub(crate) async fn run_flows(
     }
     tracker.spawn(meter::draw(statuses));
     if let Some(listener) = page {
-        let sights = Sights { flows: probes, heartbeats, budget: budget.clone(), clock };
+        let mut watched = BTreeMap::new();
+        for (alias, cluster) in &clusters {
+            let pulse = Pulse::new(cluster);
+            tracker.spawn(pulse.clone().run(end.clone()));
+            watched.insert((*alias).clone(), (cluster.clone(), pulse));
+        }
+        let (flows, budget) = (probes, budget.clone());
+        let sights = Sights { flows, heartbeats, clusters: watched, budget, clock };
         tracker.spawn(sights.serve(listener, end.clone()));
     }
     if flows.is_empty() {

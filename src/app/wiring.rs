@@ -152,11 +152,9 @@ pub(super) fn flow(
         },
         internal: own_offsets
             .into_iter()
-            .chain([
-                one(&positions, storage.replication_factor),
-                one(&map_topic, storage.replication_factor),
-            ])
+            .chain([one(&positions, storage.replication_factor)])
             .collect(),
+        map: one(&map_topic, storage.replication_factor),
         syncs: settings
             .offset_syncs
             .emit

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::complaints::{Complaints, complain};
-use super::rights::{On, grant, is_denied, refusal};
+use super::rights::{Missing, Resource, is_denied, refusal};
 use super::rounds::{Notes, Round, Trouble};
 use crate::client::{Cluster, RequestError};
-use crate::model::TopicAcl;
-use crate::policy::{FlowTopics, missing_acls};
+use crate::model::{AclOperation, TopicAcl};
+use crate::policy::{FlowTopics, Thing, missing_acls};
 
 /// Rules that are added in one request.
 ///
@@ -65,14 +65,14 @@ impl Round for AclsRound {
     /// [`Trouble`] if a cluster does not answer, has no authorizer, or does not let us.
     async fn run(&mut self) -> Result<Notes, Trouble> {
         let source = self.source.topic_acls().await;
-        let source = source.map_err(|error| trouble(error, &self.source, "Describe"))?;
+        let source = source.map_err(|error| trouble(error, &self.source, Thing::SourceCluster))?;
         // Without rules to mirror, the target need not be asked.
         if missing_acls(&source, &[], &self.topics).acls.is_empty() {
             self.complaints.renew(BTreeMap::new());
             return Ok(Notes::default());
         }
         let target = self.target.topic_acls().await;
-        let target = target.map_err(|error| trouble(error, &self.target, "Alter"))?;
+        let target = target.map_err(|error| trouble(error, &self.target, Thing::TargetCluster))?;
         let missing = missing_acls(&source, &target, &self.topics);
         let (mut complaints, mut added) = (BTreeMap::new(), 0_usize);
         for what in missing.unclear {
@@ -96,7 +96,7 @@ impl Round for AclsRound {
                                 "ACLs of topics cannot be added on {}: {error}",
                                 self.target.alias()
                             ),
-                            grant: grant(&self.target, "Alter", On::Cluster),
+                            missing: on_cluster(&self.target, Thing::TargetCluster),
                         });
                     }
                     Err(error) => {
@@ -153,8 +153,17 @@ impl Contested {
     }
 }
 
-/// What a refusal of a whole request means; `operation` on the cluster is what it takes.
-fn trouble(error: RequestError, cluster: &Cluster, operation: &str) -> Trouble {
+/// The right on a cluster itself that this takes.
+fn on_cluster(cluster: &Cluster, thing: Thing) -> Missing {
+    let operation = match thing {
+        Thing::TargetCluster => AclOperation::ALTER,
+        _ => AclOperation::DESCRIBE,
+    };
+    Missing::new(cluster, thing, operation, Resource::Cluster)
+}
+
+/// What a refusal of a whole request means.
+fn trouble(error: RequestError, cluster: &Cluster, thing: Thing) -> Trouble {
     match refusal(&error) {
         Some(code) if code.0 == SECURITY_DISABLED => Trouble::Off(format!(
             "{} has no authorizer, so there are no ACLs to mirror",
@@ -162,7 +171,7 @@ fn trouble(error: RequestError, cluster: &Cluster, operation: &str) -> Trouble {
         )),
         Some(code) if is_denied(code) => Trouble::Denied {
             what: format!("ACLs of topics cannot be read on {}: {code}", cluster.alias()),
-            grant: grant(cluster, operation, On::Cluster),
+            missing: on_cluster(cluster, thing),
         },
         _ => error.into(),
     }

@@ -13,22 +13,16 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::internal_topics::{InternalTopic, ensure};
-use super::rights::{self, On, grant};
+use super::rights::{Missing, Resource, is_denied, log_denied};
 use super::rounds::{Notes, Round, Trouble};
 use crate::client::{Cluster, Committed, LATEST, LogError, NewRecord, RequestError};
 use crate::flow::{Offsets, Translated};
 use crate::mm2::{Checkpoint, OffsetSync};
-use crate::model::{Bend, LeaderEpoch, Moment, Offset, TopicName, TopicPartition};
+use crate::model::{AclOperation, Bend, LeaderEpoch, Moment, Offset, TopicName, TopicPartition};
 use crate::policy::{
-    self, BySync, Commit, FlowTopics, GroupFilter, Rewind, Selection, SyncStore, There,
+    self, BySync, Commit, FlowTopics, GroupFilter, Rewind, Selection, SyncStore, There, Thing,
 };
 use crate::wire::ErrorCode;
-
-/// Protocol of groups whose members consume; groups that only commit have none.
-const CONSUMERS: &str = "consumer";
-
-/// Groups that MM2 knows: `streams` and `share` groups are not mirrored by it.
-const KINDS: [&str; 2] = ["classic", "consumer"];
 
 /// What a commit for a group with members is answered with.
 const UNKNOWN_MEMBER_ID: ErrorCode = ErrorCode(25);
@@ -92,6 +86,8 @@ pub(super) struct GroupRounds {
     left: Vec<String>,
     /// A group reads further than what is copied.
     behind: bool,
+    /// Rights that each part of a round lacked when it was last done.
+    lacks: BTreeMap<&'static str, BTreeSet<Missing>>,
     /// When groups are looked for; `None` if they were, and are to be only once.
     find_at: Option<Moment>,
     /// When checkpoints are written, and offsets committed.
@@ -111,17 +107,35 @@ impl Round for GroupRounds {
         let mut notes = Notes::default();
         notes.undone.extend(self.told.values().filter(|what| !what.is_empty()).cloned());
         notes.left.extend(self.unplaced.iter().chain(&self.left).cloned());
+        notes.missing = self.lacks.values().flatten().cloned().collect();
         Ok(notes)
     }
 }
 
-/// Whether a topic could not be read because a right is missing.
-fn is_denied(error: &LogError) -> bool {
-    match error {
-        LogError::Partition(refused) => rights::is_denied(refused.code),
-        LogError::Request(error) => rights::refusal(error).is_some_and(rights::is_denied),
-        _ => false,
+/// Parts of a round that may lack rights.
+const LOADING: &str = "loading";
+const READING: &str = "reading";
+const LEARNING: &str = "learning";
+const EMITTING: &str = "emitting";
+const COMMITTING: &str = "committing";
+
+/// What a refused commit needs READ on.
+enum Lacking {
+    Group(String),
+    Topic(TopicName),
+}
+
+/// What a code of a commit, or of a question about a group, says about rights.
+fn lacked(group: &str, code: ErrorCode, partition: Option<&TopicPartition>) -> Option<Lacking> {
+    match (code.0, partition) {
+        (30, _) => Some(Lacking::Group(group.to_owned())),
+        (29, Some(partition)) => Some(Lacking::Topic(partition.topic.clone())),
+        _ => None,
     }
+}
+
+fn group_denied(code: &ErrorCode) -> bool {
+    is_denied(*code)
 }
 
 /// A group's place on the target, and the source partition behind it.
@@ -138,8 +152,6 @@ enum RoundError {
     Request(#[from] RequestError),
     #[error(transparent)]
     Log(#[from] LogError),
-    #[error("{0}")]
-    Refused(String),
 }
 
 impl GroupRounds {
@@ -166,6 +178,7 @@ impl GroupRounds {
             unplaced: Vec::new(),
             left: Vec::new(),
             behind: false,
+            lacks: BTreeMap::new(),
             find_at: Some(now),
             emit_at: now,
             commit_at: now,
@@ -193,6 +206,28 @@ impl GroupRounds {
             tracing::warn!(%flow, "{what}");
         }
         self.told.insert(subject, what.to_owned());
+    }
+
+    /// Takes note that `part` of a round lacks a right.
+    fn lack(&mut self, part: &'static str, missing: Missing) {
+        self.lacks.entry(part).or_default().insert(missing);
+    }
+
+    fn lack_checkpoints(&mut self, part: &'static str, operation: AclOperation) {
+        let topic = self.rules.topic.name.as_str();
+        let missing = Missing::on_topic(&self.target, Thing::Checkpoints, operation, topic);
+        self.lack(part, missing);
+    }
+
+    /// The right that a group's coordinator refused for want of.
+    fn lack_group(&mut self, part: &'static str, thing: Thing, group: &str) {
+        let (cluster, operation) = match thing {
+            Thing::SourceGroups => (&self.source, AclOperation::DESCRIBE),
+            _ => (&self.target, AclOperation::READ),
+        };
+        let group = Resource::Group(group.to_owned());
+        let missing = Missing::new(cluster, thing, operation, group);
+        self.lack(part, missing);
     }
 
     /// Does what is due.
@@ -235,15 +270,30 @@ impl GroupRounds {
         self.tell("listing", &words.unwrap_or_default());
         let mut groups = BTreeSet::new();
         for group in listed {
-            let consumes = group.protocol_type.is_empty() || group.protocol_type == CONSUMERS;
-            let kind = group.kind.to_ascii_lowercase();
-            let known = kind.is_empty() || KINDS.contains(&kind.as_str());
-            if consumes && known && self.rules.groups.accepts(&group.id).unwrap_or(false) {
+            if group.consumes() && self.rules.groups.accepts(&group.id).unwrap_or(false) {
                 groups.insert(group.id);
             }
         }
+        let unlisted = self.unlisted(&groups).await?;
+        groups.extend(unlisted);
         self.groups = groups.into_iter().collect();
         Ok(())
+    }
+
+    /// Groups that are not listed for want of a right, among those that the file names and those
+    /// that were there.
+    async fn unlisted(&self, listed: &BTreeSet<String>) -> Result<Vec<String>, RequestError> {
+        let filter = &self.rules.groups;
+        let named = filter.include.literals().filter(|group| filter.accepts(group) == Ok(true));
+        let mut unseen: BTreeSet<String> = named.map(ToOwned::to_owned).collect();
+        unseen.extend(self.groups.iter().cloned());
+        let unseen: Vec<String> = unseen.difference(listed).cloned().collect();
+        if unseen.is_empty() {
+            return Ok(unseen);
+        }
+        let asked = self.source.committed_offsets(&unseen).await?;
+        let denied = asked.into_iter().filter(|(_, told)| told.as_ref().is_err_and(group_denied));
+        Ok(denied.map(|(group, _)| group).collect())
     }
 
     /// The checkpoints topic, made if it is missing, and what is in it. `again`: also if it could
@@ -254,8 +304,13 @@ impl GroupRounds {
         }
         let topics = std::slice::from_ref(&self.rules.topic);
         let ensured = ensure(&self.rules.topics.flow, &self.target, topics).await?;
+        self.lacks.remove(LOADING);
         if let Some(refused) = ensured.refused.first() {
-            return Err(RoundError::Refused(refused.clone()));
+            self.tell("checkpoints topic", refused);
+            if let Some(operation) = ensured.lacks(&self.rules.topic.name) {
+                self.lack_checkpoints(LOADING, operation);
+            }
+            return Ok(());
         }
         let mut known = BTreeMap::new();
         let mut damaged = 0_usize;
@@ -277,13 +332,13 @@ impl GroupRounds {
             }
             Ok(()) => {}
             // As MM2: what was written before is not looked at, all else goes on.
-            Err(error) if is_denied(&error) => {
-                let grant = grant(&self.target, "Read", On::Topic(topic.as_str()));
+            Err(error) if log_denied(&error) => {
                 words = format!(
-                    "{topic} on {} may not be read: each group's checkpoint is written anew; {grant}",
+                    "{topic} on {} may not be read: each group's checkpoint is written anew",
                     self.target.alias()
                 );
                 (denied, known) = (true, BTreeMap::new());
+                self.lack_checkpoints(LOADING, AclOperation::READ);
             }
             Err(error) => return Err(error.into()),
         }
@@ -292,6 +347,7 @@ impl GroupRounds {
             let last = known.iter().map(|(place, one)| (place.clone(), one.downstream));
             self.put.extend(last);
         }
+        self.tell("checkpoints topic", "");
         self.tell("checkpoints", &words);
         if !denied || self.known.is_none() {
             self.known = Some(known);
@@ -302,6 +358,7 @@ impl GroupRounds {
     /// Where each group would go on on the target.
     async fn look(&mut self) -> Result<Vec<Mirrored>, RoundError> {
         let committed = self.source.committed_offsets(&self.groups).await?;
+        self.lacks.remove(READING);
         let (mut wanted, mut refused) = (Vec::new(), String::new());
         let mut mirrored = Vec::new();
         for (group, offsets) in committed {
@@ -315,7 +372,12 @@ impl GroupRounds {
                         }
                     }
                 }
-                Err(code) => write!(refused, " {group} ({code})").unwrap_or_default(),
+                Err(code) => {
+                    write!(refused, " {group} ({code})").unwrap_or_default();
+                    if is_denied(code) {
+                        self.lack_group(READING, Thing::SourceGroups, &group);
+                    }
+                }
             }
         }
         if !refused.is_empty() {
@@ -414,16 +476,20 @@ impl GroupRounds {
                 store.take(&sync.partition, bend);
             }
         });
-        match read.await {
+        let read = read.await;
+        self.lacks.remove(LEARNING);
+        match read {
             Ok(()) | Err(LogError::Missing(_)) => {}
-            Err(error) if is_denied(&error) => {
-                let topic = &self.rules.syncs_topic;
-                let grant = grant(&self.syncs, "Read", On::Topic(topic.as_str()));
+            Err(error) if log_denied(&error) => {
+                let (cluster, topic) = (&self.syncs, self.rules.syncs_topic.as_str());
+                let (thing, read) = (Thing::OffsetSyncs, AclOperation::READ);
+                let missing = Missing::on_topic(cluster, thing, read, topic);
                 let words = format!(
                     "{topic} on {} may not be read: groups are left alone where records were copied \
-                     before this program; {grant}",
+                     before this program",
                     self.syncs.alias()
                 );
+                self.lack(LEARNING, missing);
                 self.tell("offset syncs", &words);
                 return Ok(());
             }
@@ -465,9 +531,17 @@ impl GroupRounds {
         if records.is_empty() {
             return Ok(());
         }
-        match self.target.append(&self.rules.topic.name, &records).await {
+        let appended = self.target.append(&self.rules.topic.name, &records).await;
+        self.lacks.remove(EMITTING);
+        match appended {
             Ok(_) => {
                 known.extend(written);
+                self.tell("writing checkpoints", "");
+                Ok(())
+            }
+            Err(error) if log_denied(&error) => {
+                self.tell("writing checkpoints", &error.to_string());
+                self.lack_checkpoints(EMITTING, AclOperation::WRITE);
                 Ok(())
             }
             Err(error) => {
@@ -509,6 +583,8 @@ impl GroupRounds {
             by_group.values().flatten().map(|one| one.checkpoint.partition.clone()).collect();
         let partitions: Vec<TopicPartition> = partitions.into_iter().collect();
         let ends = self.target.list_offsets(&partitions, LATEST, false).await;
+        self.lacks.remove(COMMITTING);
+        let mut lacking = Vec::new();
         let mut refused = String::new();
         let mut wanted: BTreeMap<String, BTreeMap<TopicPartition, Committed>> = BTreeMap::new();
         for (group, all) in by_group {
@@ -516,6 +592,7 @@ impl GroupRounds {
                 Some(Ok(has)) => Some(has),
                 None => None,
                 Some(Err(code)) => {
+                    lacking.extend(lacked(group, *code, None));
                     write!(refused, " {group} ({code})").unwrap_or_default();
                     continue;
                 }
@@ -552,12 +629,16 @@ impl GroupRounds {
             let codes = match outcome {
                 Ok(codes) => codes,
                 Err(code) => {
+                    lacking.extend(lacked(&group, code, None));
                     write!(refused, " {group} ({code})").unwrap_or_default();
                     continue;
                 }
             };
             // Somebody joined since: the group is its members' again.
             let bad = codes.values().find(|code| code.is_error() && **code != UNKNOWN_MEMBER_ID);
+            for (partition, code) in &codes {
+                lacking.extend(lacked(&group, *code, Some(partition)));
+            }
             if let Some(code) = bad {
                 write!(refused, " {group} ({code})").unwrap_or_default();
             }
@@ -577,6 +658,16 @@ impl GroupRounds {
                  needed):{refused}",
                 self.target.alias()
             );
+        }
+        for lacking in lacking {
+            match lacking {
+                Lacking::Group(group) => self.lack_group(COMMITTING, Thing::TargetGroups, &group),
+                Lacking::Topic(topic) => {
+                    let replica = Resource::replica(&self.rules.topics, topic.as_str());
+                    let (thing, read) = (Thing::Replicas, AclOperation::READ);
+                    self.lack(COMMITTING, Missing::new(&self.target, thing, read, replica));
+                }
+            }
         }
         self.tell("committing", &refused);
         Ok(())

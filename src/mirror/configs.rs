@@ -3,7 +3,7 @@
 //! Reads the configs of both sides, asks `policy` for the difference, and sends only that. What
 //! is owned is written down before it is changed ([`OwnedConfigs`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use tokio::sync::Notify;
 use super::complaints::{Complaints, complain};
 use super::internal_topics::InternalTopic;
 use super::owned::OwnedConfigs;
-use super::rights::{On, grant, is_denied};
+use super::rights::{Missing, Resource, is_denied};
 use super::rounds::{Notes, Round, Trouble};
 use super::topics::{TOPICS_PER_REQUEST, TopicRules};
 use crate::client::{Cluster, RequestError, TopicError};
-use crate::model::{ConfigChange, ConfigEntry, FlowId, TopicName};
-use crate::policy::{ConfigMode, ConfigPlan, Owned, Selection};
+use crate::model::{AclOperation, ConfigChange, ConfigEntry, FlowId, TopicName};
+use crate::policy::{ConfigMode, ConfigPlan, Owned, Selection, Thing};
 
 /// How topic configs are kept in step.
 #[derive(Clone, Debug)]
@@ -154,17 +154,17 @@ impl ConfigsRound {
         let mut plans = BTreeMap::new();
         for (topic, replica) in pairs {
             let sides = [
-                (&self.source, topic, source.get(topic)),
-                (&self.target, replica, target.get(replica)),
+                (Thing::Topics, topic, source.get(topic)),
+                (Thing::Replicas, replica, target.get(replica)),
             ];
             let mut entries = Vec::new();
-            for (cluster, name, described) in sides {
+            for (thing, name, described) in sides {
                 match described {
                     Some(Ok(found)) => entries.push(found),
                     // Deleted meanwhile: the topics round has to do with that.
                     Some(Err(error)) if error.code.0 == 3 => {}
                     Some(Err(error)) => {
-                        run.refuse(replica, cluster, "DescribeConfigs", name, error)
+                        self.say_denied(replica, thing, "describing configs", name, error, run);
                     }
                     None => complain(&mut run.complaints, replica, "its configs were not told"),
                 }
@@ -258,11 +258,40 @@ impl ConfigsRound {
             return;
         }
         if is_denied(error.code) {
-            run.refuse(topic, &self.target, "AlterConfigs", topic, error);
+            self.say_denied(topic, Thing::Replicas, "changing configs", topic, error, run);
         } else {
             let what = format!("the target does not take {}: {error}", words(changes));
             complain(&mut run.complaints, topic, &what);
         }
+    }
+
+    /// Says what was refused about a topic, and which right that takes.
+    fn say_denied(
+        &self,
+        about: &TopicName,
+        thing: Thing,
+        what: &str,
+        topic: &TopicName,
+        error: &TopicError,
+        run: &mut Run,
+    ) {
+        let (cluster, operation, resource) = match thing {
+            Thing::Replicas => {
+                let resource = Resource::replica(&self.rules.topics, topic.as_str());
+                (&self.target, AclOperation::ALTER_CONFIGS, resource)
+            }
+            _ => {
+                let resource = Resource::Topic(topic.as_str().to_owned());
+                (&self.source, AclOperation::DESCRIBE_CONFIGS, resource)
+            }
+        };
+        let mut what = format!("{what} on {topic} of {}: {error}", cluster.alias());
+        if is_denied(error.code) {
+            let missing = Missing::new(cluster, thing, operation, resource);
+            what = format!("{what}; to grant the right: {}", missing.grant);
+            run.missing.insert(missing);
+        }
+        complain(&mut run.complaints, about, &what);
     }
 
     /// What is owned of topics that are on neither side any more is of no use.
@@ -310,6 +339,7 @@ impl Round for ConfigsRound {
         }
         self.forget_gone().await?;
         let mut notes = Notes { undone: self.complaints.renew(run.complaints), ..Notes::default() };
+        notes.missing = run.missing;
         notes.left.extend(run.drift.iter().map(|(topic, drift)| format!("{topic}: {drift}")));
         self.tell_drift(run.drift);
         Ok(notes)
@@ -321,24 +351,7 @@ impl Round for ConfigsRound {
 struct Run {
     complaints: BTreeMap<TopicName, String>,
     drift: BTreeMap<TopicName, String>,
-}
-
-impl Run {
-    fn refuse(
-        &mut self,
-        about: &TopicName,
-        cluster: &Cluster,
-        operation: &str,
-        topic: &TopicName,
-        error: &TopicError,
-    ) {
-        let mut what = format!("{operation} on {topic} of {}: {error}", cluster.alias());
-        if is_denied(error.code) {
-            let grant = grant(cluster, operation, On::Topic(topic.as_str()));
-            what = format!("{what}; to grant the right: {grant}");
-        }
-        complain(&mut self.complaints, about, &what);
-    }
+    missing: BTreeSet<Missing>,
 }
 
 fn words(changes: &[ConfigChange]) -> String {

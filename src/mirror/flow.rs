@@ -1,5 +1,6 @@
 //! One flow from its first connection to its last commit.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +11,16 @@ use tokio_util::task::TaskTracker;
 use super::acls::{AclSync, AclsRound};
 use super::checkpoints::{FIRST_AFTER, GroupRounds, GroupRules, SOON_AFTER};
 use super::configs::{ConfigSync, ConfigsRound, Made};
+use super::denials::Denials;
 use super::internal_topics::{InternalTopic, ensure};
 use super::offset_syncs::SyncWriter;
+use super::rights::{Missing, is_denied};
 use super::rounds::{Notes, Pace, Round, RoundBoard, Rounds, Trouble};
 use super::topics::{TopicRules, TopicsRound};
-use crate::client::{Backoff, Cluster, EARLIEST, FrameBudget, ListedOffset};
+use crate::client::{Backoff, Cluster, EARLIEST, FrameBudget, ListedOffset, LogError};
 use crate::flow::{FlowSettings, FlowStatus, Offsets, Pair, Probe, Supervisor, Workers};
-use crate::model::{FlowId, Side, TopicName};
+use crate::model::{AclOperation, FlowId, Side, TopicName};
+use crate::policy::Thing;
 
 /// How long a cluster may take to answer at first before that is worth a line. A first attempt
 /// that takes longer is still made to its end.
@@ -34,6 +38,9 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// of them late. What a round did before is not lost: the next one finds it done.
 const ROUND_DEADLINE: Duration = Duration::from_secs(300);
 
+/// Whose lacks are those of a flow that cannot begin, on the board.
+const STARTING: &str = "start";
+
 /// Everything that one flow needs.
 #[derive(Clone, Debug)]
 pub struct MirrorSettings {
@@ -41,8 +48,10 @@ pub struct MirrorSettings {
     pub flow: FlowSettings,
     /// Which topics.
     pub rules: TopicRules,
-    /// Topics that must be there first.
+    /// Topics that must be there first: those that hold progress.
     pub internal: Vec<InternalTopic>,
+    /// The topic of offset maps, without which copying goes on.
+    pub map: InternalTopic,
     /// The topic of offset syncs, on the cluster that `flow.syncs` names.
     pub syncs: Option<InternalTopic>,
     /// Checkpoints and group offsets.
@@ -66,6 +75,28 @@ pub enum FlowEnd {
     Late,
     /// It must not run; the reason, for people.
     Refused(String),
+}
+
+impl MirrorSettings {
+    /// Whether offset syncs are on the target.
+    pub(super) fn syncs_on_target(&self) -> bool {
+        self.flow.syncs.as_ref().is_some_and(|syncs| syncs.side == Side::Target)
+    }
+}
+
+/// Why there can be no flow between two aliases that turn out to be one cluster. Both must have
+/// answered.
+#[must_use]
+pub fn one_cluster(source: &Cluster, target: &Cluster) -> Option<String> {
+    let (a, b) = (source.view().cluster_id.clone()?, target.view().cluster_id.clone()?);
+    (a == b).then(|| {
+        format!(
+            "aliases {} and {} are one cluster (id {a}); a flow from a cluster into itself would \
+             copy its own copies without end. Correct bootstrap.servers of one of them",
+            source.alias(),
+            target.alias(),
+        )
+    })
 }
 
 /// One flow, ready to run.
@@ -97,6 +128,8 @@ impl MirrorFlow {
         (workers, tracker): (&Workers, &TaskTracker),
     ) -> Self {
         let settings_id = settings.flow.id.clone();
+        let board = RoundBoard::default();
+        board.wait_for(Some("it has not begun yet".into()));
         Self {
             settings,
             source: source.clone(),
@@ -109,7 +142,7 @@ impl MirrorFlow {
             offsets: watch::Sender::new(None),
             connect: None,
             reverse: None,
-            board: RoundBoard::default(),
+            board,
         }
     }
 
@@ -160,6 +193,7 @@ impl MirrorFlow {
             met = self.meet() => met,
         };
         if let Err(why) = met {
+            self.board.wait_for(Some(why.clone()));
             return FlowEnd::Refused(why);
         }
         // The first look at topics runs beside the start of the data plane: both wait for the
@@ -184,8 +218,9 @@ impl MirrorFlow {
         let supervisor = tokio::select! {
             biased;
             () = shutdown.cancelled() => return self.farewell().await,
-            supervisor = self.start() => supervisor,
+            started = self.start() => started,
         };
+        let (supervisor, mapped) = supervisor;
         let relay = self.relay(supervisor.status());
         let syncs_on = |side| match side {
             Side::Source => &self.source,
@@ -196,7 +231,7 @@ impl MirrorFlow {
         self.offsets.send_replace(Some(offsets.clone()));
         let mut syncs = self.settings.syncs.as_ref().map(|topic| {
             let flush = self.settings.flow.commit_interval;
-            SyncWriter::new(self.id(), syncs_on(side), topic, &offsets, flush)
+            SyncWriter::new((self.id(), &self.board), syncs_on(side), topic, &offsets, flush)
         });
         let ends = (&self.source, &self.target, syncs_on(side));
         let reverse = self.reverse.clone();
@@ -207,8 +242,10 @@ impl MirrorFlow {
                     syncs.run().await;
                 }
             };
+            let map = (!mapped).then_some(&self.settings.map);
+            let denials = self.denials();
             let keep = self.keep_internal(&offsets);
-            tokio::join!(write, self.groups(&mut groups), self.trim(&offsets), keep);
+            tokio::join!(write, self.groups(&mut groups), self.trim(&offsets), keep, denials.watch(map));
             std::future::pending::<()>().await;
         };
         let copying = supervisor.run(plans, shutdown.clone(), self.settings.drain_patience);
@@ -304,22 +341,22 @@ impl MirrorFlow {
     /// Reaches both clusters and checks that they are two.
     async fn meet(&self) -> Result<(), String> {
         tokio::join!(self.reach(&self.source), self.reach(&self.target));
-        let (a, b) = (self.source.view(), self.target.view());
-        if let (Some(a), Some(b)) = (&a.cluster_id, &b.cluster_id)
-            && a == b
-        {
-            return Err(format!(
-                "aliases {} and {} are one cluster (id {a}); a flow from a cluster into itself \
-                 would copy its own copies without end. Correct bootstrap.servers of one of them",
-                self.source.alias(),
-                self.target.alias(),
-            ));
-        }
-        Ok(())
+        one_cluster(&self.source, &self.target).map_or(Ok(()), Err)
     }
 
-    /// Makes the topics that are needed and starts the data plane; tries without end.
-    async fn start(&self) -> Supervisor {
+    fn denials(&self) -> Denials<'_> {
+        Denials {
+            flow: &self.settings.flow,
+            topics: &self.settings.rules.topics,
+            ends: (&self.source, &self.target),
+            probe: &self.probe,
+            board: &self.board,
+        }
+    }
+
+    /// Makes the topics that are needed and starts the data plane; tries without end. Also says
+    /// whether the topic of offset maps is there.
+    async fn start(&self) -> (Supervisor, bool) {
         let flow = self.id();
         let mut backoff = Backoff::between(
             Duration::from_millis(200),
@@ -329,9 +366,14 @@ impl MirrorFlow {
         let mut told = String::new();
         loop {
             let failed = match self.start_once().await {
-                Ok(supervisor) => return supervisor,
+                Ok(started) => {
+                    self.board.lack(flow, STARTING, BTreeSet::new());
+                    self.board.wait_for(None);
+                    return started;
+                }
                 Err(why) => why,
             };
+            self.board.wait_for(Some(failed.clone()));
             if told != failed {
                 tracing::warn!(%flow, why = %failed, "flow waits; trying again");
                 told = failed;
@@ -340,14 +382,37 @@ impl MirrorFlow {
         }
     }
 
-    async fn start_once(&self) -> Result<Supervisor, String> {
+    /// Takes note of rights that a start lacks.
+    fn lack(&self, lacks: impl IntoIterator<Item = (TopicName, AclOperation)>) {
+        let flow = &self.settings.flow;
+        let missing = lacks.into_iter().map(|(topic, operation)| {
+            let thing = if topic == flow.positions_topic {
+                Thing::Positions
+            } else if topic == flow.map_topic {
+                Thing::OffsetMap
+            } else {
+                Thing::SourceOffsets
+            };
+            Missing::on_topic(&self.target, thing, operation, topic.as_str())
+        });
+        self.board.lack(self.id(), STARTING, missing.collect());
+    }
+
+    async fn start_once(&self) -> Result<(Supervisor, bool), String> {
         let words = |error: &dyn std::error::Error| error.to_string();
-        let (ensured, identity) = tokio::join!(
+        let denials = self.denials();
+        let (ensured, mapped, identity) = tokio::join!(
             ensure(self.id(), &self.target, &self.settings.internal),
+            denials.make(&self.settings.map),
             self.target.init_producer_id(),
         );
         let ensured = ensured.map_err(|error| words(&error))?;
         if !ensured.refused.is_empty() {
+            let of = |topics: BTreeSet<TopicName>, operation| {
+                topics.into_iter().map(move |topic| (topic, operation))
+            };
+            let denied = of(ensured.denied, AclOperation::CREATE);
+            self.lack(denied.chain(of(ensured.hidden, AclOperation::READ)));
             return Err(ensured.refused.join("; "));
         }
         if let Some(connect) = &self.connect {
@@ -363,10 +428,17 @@ impl MirrorFlow {
             &self.probe,
         )
         .await
-        .map_err(|error| format!("progress cannot be read: {error}"))?;
+        .map_err(|error| {
+            if let LogError::Partition(error) = &error
+                && is_denied(error.code)
+            {
+                self.lack([(error.partition.topic.clone(), AclOperation::READ)]);
+            }
+            format!("progress cannot be read: {error}")
+        })?;
         tracing::info!(flow = %self.id(), source = self.source.view().cluster_id.as_deref(),
             target = self.target.view().cluster_id.as_deref(), "flow started");
-        Ok(supervisor)
+        Ok((supervisor, mapped))
     }
 
     /// A Connect cluster makes its topic before it runs a connector. If it is not there, the name

@@ -10,11 +10,12 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::internal_topics::{InternalTopic, ensure};
-use super::rights::{On, grant, is_denied};
+use super::rights::{Missing, is_denied};
 use super::rounds::{Notes, Pace, Round, RoundBoard, Rounds, Trouble};
 use crate::client::{Cluster, LogError, NewRecord};
 use crate::mm2::{HEARTBEATS, Heartbeat};
-use crate::model::{FlowId, TopicName};
+use crate::model::{AclOperation, FlowId, TopicName};
+use crate::policy::Thing;
 
 /// How long one heartbeat may take. One that comes later says nothing any more; the next is
 /// written instead.
@@ -104,6 +105,10 @@ impl Round for Beating {
 }
 
 impl Beating {
+    fn lack(&self, operation: AclOperation) -> Missing {
+        Missing::on_topic(&self.target, Thing::Heartbeats, operation, self.topic.as_str())
+    }
+
     async fn make(&self) -> Result<(), Trouble> {
         let wanted = InternalTopic {
             name: self.topic.clone(),
@@ -111,13 +116,13 @@ impl Beating {
             replication_factor: self.settings.replication_factor,
         };
         let ensured = ensure(&self.settings.pair, &self.target, &[wanted]).await?;
-        match ensured.refused.into_iter().next() {
-            None => Ok(()),
-            Some(what) if ensured.denied => {
-                let grant = grant(&self.target, "Create", On::Topic(self.topic.as_str()));
-                Err(Trouble::Denied { what, grant })
+        let lacks = ensured.lacks(&self.topic);
+        match (ensured.refused.into_iter().next(), lacks) {
+            (None, _) => Ok(()),
+            (Some(what), Some(operation)) => {
+                Err(Trouble::Denied { what, missing: self.lack(operation) })
             }
-            Some(what) => Err(Trouble::Failed(what)),
+            (Some(what), None) => Err(Trouble::Failed(what)),
         }
     }
 
@@ -133,7 +138,7 @@ impl Beating {
             Ok(_) => Ok(()),
             Err(LogError::Partition(error)) if is_denied(error.code) => Err(Trouble::Denied {
                 what: format!("heartbeats cannot be written on {}: {error}", self.target.alias()),
-                grant: grant(&self.target, "Write", On::Topic(self.topic.as_str())),
+                missing: self.lack(AclOperation::WRITE),
             }),
             Err(error) => Err(error.into()),
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::rights::is_denied;
 use crate::client::{Backoff, Cluster, CreateTopic, RequestError};
-use crate::model::{FlowId, TopicName};
+use crate::model::{AclOperation, FlowId, TopicName};
 
 /// How long a new topic may take until all its partitions have a leader.
 const SETTLE: Duration = Duration::from_secs(30);
@@ -21,6 +21,18 @@ pub struct InternalTopic {
     pub replication_factor: i16,
 }
 
+impl InternalTopic {
+    /// The wish to make it.
+    pub(super) fn creation(&self) -> CreateTopic {
+        CreateTopic {
+            name: self.name.clone(),
+            partitions: self.partitions,
+            replication_factor: self.replication_factor,
+            configs: BTreeMap::from([("cleanup.policy".to_owned(), "compact".to_owned())]),
+        }
+    }
+}
+
 /// What became of the topics that a flow needs.
 #[derive(Debug, Default)]
 pub(super) struct Ensured {
@@ -28,8 +40,21 @@ pub(super) struct Ensured {
     pub(super) made: BTreeSet<TopicName>,
     /// Not to be had, in words.
     pub(super) refused: Vec<String>,
-    /// One of them because a right is missing.
-    pub(super) denied: bool,
+    /// Those of them that may not be made.
+    pub(super) denied: BTreeSet<TopicName>,
+    /// Those of them that exist, and that may neither be read nor written.
+    pub(super) hidden: BTreeSet<TopicName>,
+}
+
+impl Ensured {
+    /// The operation that our principal lacks first, of one who writes to the topic.
+    pub(super) fn lacks(&self, topic: &TopicName) -> Option<AclOperation> {
+        if self.denied.contains(topic) {
+            Some(AclOperation::CREATE)
+        } else {
+            self.hidden.contains(topic).then_some(AclOperation::WRITE)
+        }
+    }
 }
 
 /// Makes the topics that are missing. A topic that exists is taken as it is, as MM2 does.
@@ -48,17 +73,14 @@ pub(super) async fn ensure(
     let missing: Vec<CreateTopic> = topics
         .iter()
         .filter(|topic| !view.topics.contains_key(&topic.name))
-        .map(|topic| CreateTopic {
-            name: topic.name.clone(),
-            partitions: topic.partitions,
-            replication_factor: topic.replication_factor,
-            configs: BTreeMap::from([("cleanup.policy".to_owned(), "compact".to_owned())]),
-        })
+        .map(InternalTopic::creation)
         .collect();
     let mut ensured = Ensured::default();
     if missing.is_empty() {
         return Ok(ensured);
     }
+    let mut there: BTreeSet<TopicName> = names.iter().cloned().collect();
+    let mut unseen = Vec::new();
     for (name, outcome) in target.create_topics(&missing).await? {
         match outcome {
             Ok(()) => {
@@ -66,14 +88,25 @@ pub(super) async fn ensure(
                     "internal topic created");
                 ensured.made.insert(name);
             }
-            Err(error) if error.code.0 == 36 => {}
+            Err(error) if error.code.0 == 36 => unseen.push(name),
             Err(error) => {
-                ensured.denied |= is_denied(error.code);
+                there.remove(&name);
+                if is_denied(error.code) {
+                    ensured.denied.insert(name.clone());
+                }
                 ensured.refused.push(format!("{name} cannot be created: {error}"));
             }
         }
     }
-    settle(target, &names).await?;
+    // Somebody has just made it; or it was there, and is not shown to us.
+    for (name, told) in target.topic_operations(&unseen).await? {
+        if told.is_err_and(is_denied) {
+            there.remove(&name);
+            ensured.refused.push(format!("{name} exists, and may neither be read nor written"));
+            ensured.hidden.insert(name);
+        }
+    }
+    settle(target, &there.into_iter().collect::<Vec<_>>()).await?;
     Ok(ensured)
 }
 

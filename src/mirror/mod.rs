@@ -4,11 +4,14 @@
 //! It never overlaps itself, and what it could not do it tries again in the next one.
 
 mod acls;
+mod audit;
 mod checkpoints;
 mod complaints;
 mod configs;
+mod denials;
 mod flow;
 mod heartbeats;
+mod inspect;
 mod internal_topics;
 mod offset_syncs;
 mod owned;
@@ -17,10 +20,13 @@ mod rounds;
 mod topics;
 
 pub use acls::AclSync;
+pub use audit::{Audit, FeatureAudit, Standing};
 pub use checkpoints::GroupRules;
 pub use configs::ConfigSync;
-pub use flow::{FlowEnd, MirrorFlow, MirrorSettings};
+pub use flow::{FlowEnd, MirrorFlow, MirrorSettings, one_cluster};
 pub use heartbeats::{HeartbeatSettings, Heartbeats};
+pub use inspect::{Beats, Inspection, inspect};
 pub use internal_topics::InternalTopic;
+pub use rights::{Missing, Resource};
 pub use rounds::{Lines, Notes, Outcome, Pace, Round, RoundBoard, RoundReport, Rounds, Trouble};
 pub use topics::TopicRules;

@@ -1,15 +1,26 @@
 //! Writes offset syncs where MM2 and its checkpoints look for them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::internal_topics::{InternalTopic, ensure};
+use super::rights::{Missing, log_denied};
+use super::rounds::RoundBoard;
 use crate::client::{Cluster, NewRecord};
 use crate::flow::Offsets;
 use crate::mm2::OffsetSync;
-use crate::model::FlowId;
+use crate::model::{AclOperation, Bend, FlowId, Moment, TopicPartition};
+use crate::policy::Thing;
 
 /// How often syncs are written that are due.
 const WRITE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long to wait after syncs could not be written. The newest of each partition are kept until
+/// then.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// Whose lacks these are, on the flow's board.
+const SYNCS: &str = "offset syncs";
 
 /// The last syncs, when a flow ends, may take as long: without them a later MM2 translates a little
 /// less exactly.
@@ -26,11 +37,15 @@ pub(super) struct SyncWriter {
     flush_interval: Duration,
     ready: bool,
     failing: bool,
+    board: RoundBoard,
+    /// What could not be written: the newest sync of each partition.
+    unwritten: BTreeMap<TopicPartition, Bend>,
+    not_before: Moment,
 }
 
 impl SyncWriter {
     pub(super) fn new(
-        flow: &FlowId,
+        (flow, board): (&FlowId, &RoundBoard),
         cluster: &Cluster,
         topic: &InternalTopic,
         offsets: &Offsets,
@@ -44,6 +59,9 @@ impl SyncWriter {
             flush_interval,
             ready: false,
             failing: false,
+            board: board.clone(),
+            unwritten: BTreeMap::new(),
+            not_before: cluster.clock().now(),
         }
     }
 
@@ -63,18 +81,27 @@ impl SyncWriter {
 
     /// The last syncs of every partition.
     pub(super) async fn finish(&mut self) {
+        self.not_before = self.cluster.clock().now();
         if tokio::time::timeout(LAST_PATIENCE, self.write(true)).await.is_err() {
             tracing::warn!(flow = %self.flow, topic = %self.topic.name,
                 "the last offset syncs could not be written in time");
         }
     }
 
-    /// What cannot be written is lost, as in MM2: newer syncs say as much.
+    /// Of what cannot be written, the newest sync of each partition is tried again; MM2 lets go of
+    /// all of it.
     async fn write(&mut self, all: bool) {
-        let due = self.offsets.take_syncs(all);
+        let now = self.cluster.clock().now();
+        let mut due = self.offsets.take_syncs(all);
+        if self.failing && now < self.not_before {
+            self.unwritten.extend(due);
+            return;
+        }
+        due.splice(..0, std::mem::take(&mut self.unwritten));
         if due.is_empty() {
             return;
         }
+        let newest: BTreeMap<TopicPartition, Bend> = due.iter().cloned().collect();
         let records: Vec<NewRecord> = due
             .into_iter()
             .map(|(partition, sync)| {
@@ -90,11 +117,19 @@ impl SyncWriter {
         match self.write_records(&records).await {
             Ok(()) if self.failing => {
                 self.failing = false;
+                self.board.lack(&self.flow, SYNCS, BTreeSet::new());
                 tracing::info!(flow = %self.flow, topic = %self.topic.name,
                     "offset syncs are written again");
             }
             Ok(()) => {}
-            Err(why) => {
+            Err((why, denied)) => {
+                self.unwritten = newest;
+                self.not_before = now.after(RETRY_AFTER);
+                let topic = self.topic.name.as_str();
+                let lack = |operation| {
+                    Missing::on_topic(&self.cluster, Thing::OffsetSyncs, operation, topic)
+                };
+                self.board.lack(&self.flow, SYNCS, denied.map(lack).into_iter().collect());
                 if !std::mem::replace(&mut self.failing, true) {
                     tracing::warn!(flow = %self.flow, cluster = %self.cluster.alias(),
                         topic = %self.topic.name, why,
@@ -105,13 +140,17 @@ impl SyncWriter {
         }
     }
 
-    async fn write_records(&mut self, records: &[NewRecord]) -> Result<(), String> {
+    /// Why not, and the operation that is not allowed, if that is why.
+    async fn write_records(
+        &mut self,
+        records: &[NewRecord],
+    ) -> Result<(), (String, Option<AclOperation>)> {
         if !self.ready {
             let topics = std::slice::from_ref(&self.topic);
             let ensured = ensure(&self.flow, &self.cluster, topics).await;
-            let ensured = ensured.map_err(|error| error.to_string())?;
+            let ensured = ensured.map_err(|error| (error.to_string(), None))?;
             if let Some(refused) = ensured.refused.first() {
-                return Err(refused.clone());
+                return Err((refused.clone(), ensured.lacks(&self.topic.name)));
             }
             self.ready = true;
         }
@@ -120,7 +159,8 @@ impl SyncWriter {
             Err(error) => {
                 // It may have been deleted.
                 self.ready = false;
-                Err(error.to_string())
+                let denied = log_denied(&error).then_some(AclOperation::WRITE);
+                Err((error.to_string(), denied))
             }
         }
     }

@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::internal_topics::{InternalTopic, ensure};
-use super::rights::{On, grant};
+use super::rights::{Missing, log_denied};
 use super::rounds::Trouble;
 use crate::client::{Cluster, LogError, LogRecord, NewRecord};
-use crate::model::{ClusterAlias, FlowId, TopicName};
-use crate::policy::Owned;
+use crate::model::{AclOperation, ClusterAlias, FlowId, TopicName};
+use crate::policy::{Owned, Thing};
 
 /// First element of keys; the number is the format's version.
 const KEY_KIND: &str = "topic-configs-0";
@@ -50,7 +50,7 @@ impl OwnedConfigs {
         let (exists, records) = match target.read_to_end(&topic.name, false).await {
             Ok(records) => (true, records),
             Err(LogError::Missing(_)) => (false, Vec::new()),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(trouble(error, target, topic, AclOperation::READ)),
         };
         let mut by_topic = BTreeMap::new();
         for record in records {
@@ -96,12 +96,14 @@ impl OwnedConfigs {
         if !self.exists {
             let topics = std::slice::from_ref(&self.topic);
             let ensured = ensure(&self.flow, &self.target, topics).await?;
+            let lacks = ensured.lacks(&self.topic.name);
             if let Some(what) = ensured.refused.into_iter().next() {
-                let grant = grant(&self.target, "Create", On::Topic(self.topic.name.as_str()));
-                return Err(if ensured.denied {
-                    Trouble::Denied { what, grant }
-                } else {
-                    Trouble::Failed(what)
+                return Err(match lacks {
+                    Some(operation) => {
+                        let missing = lack(&self.target, &self.topic, operation);
+                        Trouble::Denied { what, missing }
+                    }
+                    None => Trouble::Failed(what),
                 });
             }
             self.exists = true;
@@ -112,7 +114,8 @@ impl OwnedConfigs {
             value: (!owned.is_empty()).then(|| encode_value(owned)),
         };
         let records: Vec<NewRecord> = changed.iter().map(record).collect();
-        self.target.append(&self.topic.name, &records).await?;
+        let appended = self.target.append(&self.topic.name, &records).await;
+        appended.map_err(|error| trouble(error, &self.target, &self.topic, AclOperation::WRITE))?;
         for (topic, owned) in changed {
             if owned.is_empty() {
                 self.by_topic.remove(&topic);
@@ -122,6 +125,24 @@ impl OwnedConfigs {
         }
         Ok(())
     }
+}
+
+fn lack(target: &Cluster, topic: &InternalTopic, operation: AclOperation) -> Missing {
+    Missing::on_topic(target, Thing::Owned, operation, topic.name.as_str())
+}
+
+/// What it means that the topic could not be read or written.
+fn trouble(
+    error: LogError,
+    target: &Cluster,
+    topic: &InternalTopic,
+    operation: AclOperation,
+) -> Trouble {
+    if log_denied(&error) {
+        let missing = lack(target, topic, operation);
+        return Trouble::Denied { what: error.to_string(), missing };
+    }
+    error.into()
 }
 
 fn encode_key(source: &ClusterAlias, topic: &TopicName) -> Vec<u8> {

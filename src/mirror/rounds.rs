@@ -14,19 +14,24 @@
 //! Every run leaves a [`RoundReport`] on the flow's [`RoundBoard`]. What a round does, the runner
 //! does not know. Tests: bottom of this file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::rights::{Lacks, Missing};
 use crate::client::{Backoff, Clock, Jitter, LogError, RequestCause, RequestError};
 use crate::model::{FlowId, Moment, Timestamp};
 
 /// Lines of each sort that a report keeps; the rest is counted. A target of thousands of topics
 /// that refuses all of them must not fill the memory with the same sentence.
 const LINES_MAX: usize = 100;
+
+/// Rights that are told line by line when they turn out to be missing at once; of the rest only the
+/// number is told.
+const TOLD_MAX: usize = 20;
 
 /// First wait after a failure.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
@@ -55,6 +60,8 @@ pub struct Notes {
     pub undone: Lines,
     /// What it left as it is on purpose: drift, topics that are gone from the source.
     pub left: Lines,
+    /// Rights that it lacked for some of what it had to do.
+    pub missing: BTreeSet<Missing>,
 }
 
 /// A bounded list of lines.
@@ -91,8 +98,8 @@ pub enum Trouble {
     Denied {
         /// What cannot be done.
         what: String,
-        /// The command that grants the right.
-        grant: String,
+        /// The right.
+        missing: Missing,
     },
     /// There is nothing to do here: a cluster without an authorizer has no ACLs.
     Off(String),
@@ -109,7 +116,9 @@ impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failed(why) | Self::Off(why) => f.write_str(why),
-            Self::Denied { what, grant } => write!(f, "{what}; to grant the right: {grant}"),
+            Self::Denied { what, missing } => {
+                write!(f, "{what}; to grant the right: {}", missing.grant)
+            }
         }
     }
 }
@@ -174,20 +183,64 @@ pub struct RoundReport {
     pub notes: Notes,
 }
 
-/// The reports of one flow's rounds; cheap to clone.
+/// The reports of one flow's rounds, and the rights that it lacks; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct RoundBoard(Arc<Mutex<BTreeMap<&'static str, RoundReport>>>);
+pub struct RoundBoard(Arc<Mutex<Board>>);
+
+#[derive(Debug, Default)]
+struct Board {
+    reports: BTreeMap<&'static str, RoundReport>,
+    lacks: Lacks,
+    /// What the flow waits for before it begins to copy.
+    waits_for: Option<String>,
+}
 
 impl RoundBoard {
     /// The last report of each kind.
     #[must_use]
     pub fn reports(&self) -> BTreeMap<&'static str, RoundReport> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.board().reports.clone()
+    }
+
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Rights that are missing, as whoever needed them last found.
+    #[must_use]
+    pub fn missing(&self) -> BTreeSet<Missing> {
+        self.board().lacks.all()
+    }
+
+    /// Why the flow does not copy yet, if it has said so.
+    #[must_use]
+    pub fn waits_for(&self) -> Option<String> {
+        self.board().waits_for.clone()
+    }
+
+    pub(super) fn wait_for(&self, what: Option<String>) {
+        self.board().waits_for = what;
+    }
+
+    /// Takes what `of` lacks now, and says what has changed.
+    pub(super) fn lack(&self, flow: &FlowId, of: &'static str, now: BTreeSet<Missing>) {
+        let (new, granted) = self.board().lacks.renew(of, now);
+        for missing in new.iter().take(TOLD_MAX) {
+            let features: Vec<&str> =
+                missing.features().iter().map(|feature| feature.name()).collect();
+            tracing::warn!(%flow, round = of, feature = features.join(", "), right = %missing,
+                grant = missing.grant, "a right is missing; what needs it rests until it is granted");
+        }
+        if let Some(more) = new.len().checked_sub(TOLD_MAX).filter(|more| *more > 0) {
+            tracing::warn!(%flow, round = of, more, "more rights are missing; see /status");
+        }
+        for missing in granted.iter().take(TOLD_MAX) {
+            tracing::info!(%flow, round = of, right = %missing, "a right is not missing any more");
+        }
     }
 
     fn change(&self, kind: &'static str, change: impl FnOnce(&mut RoundReport)) {
-        let mut reports = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        change(reports.entry(kind).or_default());
+        change(self.board().reports.entry(kind).or_default());
     }
 }
 
@@ -310,6 +363,15 @@ impl Rounds {
                 });
             let now = self.clock.now();
             self.tell(&ended);
+            match &ended {
+                Ok(notes) => self.board.lack(&self.flow, pace.kind, notes.missing.clone()),
+                Err(Trouble::Denied { missing, .. }) => {
+                    self.board.lack(&self.flow, pace.kind, [missing.clone()].into());
+                }
+                // Nothing was learnt about rights.
+                Err(Trouble::Failed(_)) => {}
+                Err(Trouble::Off(_)) => self.board.lack(&self.flow, pace.kind, BTreeSet::new()),
+            }
             let next = self.rhythm.next(begun, now, &ended);
             self.board.change(pace.kind, |report| {
                 report.runs += 1;
@@ -342,9 +404,9 @@ impl Rounds {
                     Trouble::Failed(why) => {
                         tracing::warn!(%flow, round, why, "round failed; trying again");
                     }
-                    Trouble::Denied { what, grant } => {
-                        tracing::warn!(%flow, round, what, grant,
-                            "a right is missing; this feature rests until it is granted");
+                    // The board tells which right, and the command that grants it.
+                    Trouble::Denied { what, .. } => {
+                        tracing::debug!(%flow, round, what, "round is denied");
                     }
                     Trouble::Off(why) => tracing::info!(%flow, round, why, "feature is off"),
                 }
@@ -356,8 +418,10 @@ impl Rounds {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rights::Resource;
     use super::*;
-    use crate::model::ClusterAlias;
+    use crate::model::{AclOperation, ClusterAlias};
+    use crate::policy::Thing;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -404,7 +468,14 @@ mod tests {
         let first = rhythm.first(at(0));
         assert!(at(48) <= first && first <= at(60), "{first:?}");
 
-        let denied = Err(Trouble::Denied { what: "ACLs".into(), grant: "kafka-acls".into() });
+        let missing = Missing {
+            cluster: ClusterAlias::new("a"),
+            resource: Resource::Cluster,
+            thing: Thing::SourceCluster,
+            operation: AclOperation::DESCRIBE,
+            grant: "kafka-acls".into(),
+        };
+        let denied = Err(Trouble::Denied { what: "ACLs".into(), missing });
         assert_eq!(rhythm.next(at(60), at(61), &denied), Some(at(120)));
     }
 

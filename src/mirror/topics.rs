@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::configs::Made;
 use super::internal_topics::settle;
-use super::rights::{On, grant, is_denied};
+use super::rights::{Missing, Resource, is_denied};
 use super::rounds::Notes;
 use crate::client::{Cluster, CreateTopic, MetadataView, RequestError, TopicError, TopicView};
 use crate::flow::Pair;
-use crate::model::{ConfigEntry, FlowId, TopicName, TopicPartition};
-use crate::policy::{ConfigRules, FlowTopics, NameList, Selection};
+use crate::model::{AclOperation, ConfigEntry, FlowId, TopicId, TopicName, TopicPartition};
+use crate::policy::{ConfigRules, FlowTopics, NameList, Selection, Thing};
 
 /// Topics whose configs are asked for, or that are made, in one request.
 ///
@@ -49,6 +49,10 @@ pub(super) struct TopicsRound {
     wider: BTreeMap<TopicName, String>,
     /// Elements of `topics` that match no topic of the source; `None` before the first look.
     unmatched: Option<Vec<String>>,
+    /// Source topics that exist, or may, and that we may not see.
+    hidden: BTreeSet<TopicName>,
+    /// Rights that this run lacked.
+    missing: BTreeSet<Missing>,
 }
 
 /// Topics that one round tells of one by one; of more it tells the number and the first. A start
@@ -66,7 +70,56 @@ fn told(topics: &[TopicName], each: impl Fn(&TopicName), all: impl Fn(usize, &st
 }
 
 /// A source topic and the target topic it is copied to.
-type Wanted = BTreeMap<TopicName, (TopicName, Arc<TopicView>)>;
+pub(super) type Wanted = BTreeMap<TopicName, (TopicName, Arc<TopicView>)>;
+
+/// What a flow does with the topics of its source.
+pub(super) struct Selected {
+    pub(super) copied: Wanted,
+    /// The others, and the rule that leaves each out. Kafka's own are not named.
+    pub(super) left_out: BTreeMap<TopicName, String>,
+}
+
+/// Selects among the topics of the source.
+pub(super) fn select(topics: &FlowTopics, view: &MetadataView) -> Selected {
+    let mut selected = Selected { copied: Wanted::new(), left_out: BTreeMap::new() };
+    for (name, topic) in view.topics.iter().filter(|(_, topic)| !topic.internal) {
+        let rule = match topics.select(name) {
+            Ok(Selection::Copied { as_topic }) => {
+                selected.copied.insert(name.clone(), (as_topic, Arc::clone(topic)));
+                continue;
+            }
+            Ok(Selection::Cycle) => "it came from the target".to_owned(),
+            Ok(Selection::Internal) => "internal".to_owned(),
+            Ok(Selection::Filtered) => match topics.filter.include.matches(name.as_str()) {
+                Ok(true) => "topics.exclude names it".to_owned(),
+                Ok(false) | Err(_) => "topics does not name it".to_owned(),
+            },
+            Err(error) => error.to_string(),
+        };
+        selected.left_out.insert(name.clone(), rule);
+    }
+    selected
+}
+
+/// Partitions that exist on both sides; with `to_come`, also those whose target would be made.
+pub(super) fn pairs(wanted: &Wanted, target: &MetadataView, to_come: bool) -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    for (source, (replica, topic)) in wanted {
+        let existing = target.topics.get(replica);
+        for partition in topic.partitions.keys() {
+            let there = existing.is_some_and(|topic| topic.partitions.contains_key(partition));
+            if there || (to_come && existing.is_none()) {
+                pairs.push(Pair {
+                    source: TopicPartition { topic: source.clone(), partition: *partition },
+                    target: TopicPartition { topic: replica.clone(), partition: *partition },
+                    source_id: topic.id,
+                    target_id: existing.map_or(TopicId::NONE, |topic| topic.id),
+                });
+            }
+        }
+    }
+    pairs
+}
 
 impl TopicsRound {
     pub(super) fn new(
@@ -86,6 +139,8 @@ impl TopicsRound {
             denied: BTreeMap::new(),
             wider: BTreeMap::new(),
             unmatched: None,
+            hidden: BTreeSet::new(),
+            missing: BTreeSet::new(),
         }
     }
 
@@ -97,13 +152,15 @@ impl TopicsRound {
     pub(super) async fn run(&mut self) -> Result<(Vec<Pair>, Notes), RequestError> {
         self.source.refresh(None).await?;
         self.target.refresh(None).await?;
+        self.missing.clear();
+        self.look_for_hidden().await?;
         let wanted = self.wanted(&self.source.view());
         self.look_for_matches(&self.source.view());
         self.look_for_denied(&wanted);
         self.make_missing(&wanted).await?;
         self.grow(&wanted).await?;
         self.look_for_wider(&wanted);
-        Ok((self.pairs(&wanted), self.notes()))
+        Ok((pairs(&wanted, &self.target.view(), false), self.notes()))
     }
 
     /// Says which elements of `topics` match nothing: one wrong character in a pattern, and nothing
@@ -137,18 +194,23 @@ impl TopicsRound {
         let mut denied = BTreeMap::new();
         for (name, (target, topic)) in wanted {
             let replica = view.topics.get(target).filter(|replica| replica.denied);
-            let (cluster, on, operation) = if topic.denied {
-                (&self.source, name, "Read")
+            let (cluster, on, missing) = if topic.denied {
+                let read = AclOperation::READ;
+                let missing = Missing::on_topic(&self.source, Thing::Topics, read, name.as_str());
+                (&self.source, name, missing)
             } else if replica.is_some() {
-                (&self.target, target, "Write")
+                let resource = Resource::replica(&self.rules.topics, target.as_str());
+                let write = AclOperation::WRITE;
+                (&self.target, target, Missing::new(&self.target, Thing::Replicas, write, resource))
             } else {
                 continue;
             };
-            let grant = grant(cluster, operation, On::Topic(on.as_str()));
             let what = format!(
-                "{on} may not be described any more on {}; to grant the right: {grant}",
-                cluster.alias()
+                "{on} may not be described any more on {}; to grant the right: {}",
+                cluster.alias(),
+                missing.grant
             );
+            self.missing.insert(missing);
             denied.insert(name.clone(), what);
         }
         for (topic, what) in &denied {
@@ -195,6 +257,7 @@ impl TopicsRound {
         notes.left.extend(self.wider.iter().map(|(topic, what)| format!("{topic}: {what}")));
         let unmatched = self.unmatched.iter().flatten();
         notes.left.extend(unmatched.map(|one| format!("topics: no topic matches `{one}`")));
+        notes.missing = self.missing.clone();
         notes
     }
 
@@ -210,15 +273,61 @@ impl TopicsRound {
         }
     }
 
-    /// The command that grants what a refusal by the target says is missing.
-    fn way_out(&self, error: &TopicError, operation: &str, topic: &TopicName) -> String {
+    /// Takes note of what a refusal by the target says is missing; gives the command that grants
+    /// it.
+    fn way_out(
+        &mut self,
+        error: &TopicError,
+        operation: AclOperation,
+        topic: &TopicName,
+    ) -> String {
         if !is_denied(error.code) {
             return String::new();
         }
-        format!(
-            "; to grant the right: {}",
-            grant(&self.target, operation, On::Topic(topic.as_str()))
-        )
+        let resource = Resource::replica(&self.rules.topics, topic.as_str());
+        let missing = Missing::new(&self.target, Thing::Replicas, operation, resource);
+        let words = format!("; to grant the right: {}", missing.grant);
+        self.missing.insert(missing);
+        words
+    }
+
+    fn lack(&mut self, operation: AclOperation, topic: &TopicName) -> String {
+        let missing = Missing::on_topic(&self.source, Thing::Topics, operation, topic.as_str());
+        let grant = missing.grant.clone();
+        self.missing.insert(missing);
+        grant
+    }
+
+    /// Asks by name for topics that the source does not list though they are wanted: those that
+    /// the file names, and those that were there. Brokers list what may be described; one that
+    /// is not listed for want of a right is not gone.
+    async fn look_for_hidden(&mut self) -> Result<(), RequestError> {
+        let view = self.source.view();
+        let named = self.rules.topics.filter.include.literals().map(TopicName::new);
+        let unseen: BTreeSet<TopicName> = named
+            .chain(self.found.iter().cloned())
+            .filter(|name| !view.topics.contains_key(name))
+            .filter(|name| matches!(self.rules.topics.select(name), Ok(Selection::Copied { .. })))
+            .collect();
+        self.hidden.clear();
+        if unseen.is_empty() {
+            return Ok(());
+        }
+        let unseen: Vec<TopicName> = unseen.into_iter().collect();
+        for (name, told) in self.source.topic_operations(&unseen).await? {
+            if told.is_err_and(is_denied) {
+                let grant = self.lack(AclOperation::READ, &name);
+                self.complain(
+                    &name,
+                    format!(
+                        "topic cannot be seen on the source, if it exists; to grant the right: \
+                         {grant}"
+                    ),
+                );
+                self.hidden.insert(name);
+            }
+        }
+        Ok(())
     }
 
     fn wanted(&mut self, view: &MetadataView) -> Wanted {
@@ -227,6 +336,9 @@ impl TopicsRound {
         for (name, topic) in view.topics.iter().filter(|(_, topic)| !topic.internal) {
             match self.rules.topics.select(name) {
                 Ok(Selection::Copied { as_topic }) => {
+                    if self.seen_again(name) {
+                        tracing::info!(flow = %self.flow(), topic = %name, "topic is seen again");
+                    }
                     if self.found.insert(name.clone()) {
                         found.push(name.clone());
                     }
@@ -260,8 +372,12 @@ impl TopicsRound {
                 tracing::info!(%flow, topics, first, "topics left out: they came from the target");
             },
         );
-        let gone: Vec<TopicName> =
-            self.found.iter().filter(|name| !view.topics.contains_key(name)).cloned().collect();
+        let gone: Vec<TopicName> = self
+            .found
+            .iter()
+            .filter(|name| !view.topics.contains_key(name) && !self.hidden.contains(name))
+            .cloned()
+            .collect();
         for name in gone {
             tracing::warn!(flow = %self.flow(), topic = %name,
                 "topic is gone from the source; its copy stays");
@@ -271,6 +387,16 @@ impl TopicsRound {
         }
         self.gone.retain(|name| !view.topics.contains_key(name));
         wanted
+    }
+
+    /// Whether a topic was complained about as not to be seen.
+    fn seen_again(&mut self, topic: &TopicName) -> bool {
+        let hidden = |what: &String| what.starts_with("topic cannot be seen");
+        let again = self.complaints.get(topic).is_some_and(hidden);
+        if again {
+            self.complaints.remove(topic);
+        }
+        again
     }
 
     async fn make_missing(&mut self, wanted: &Wanted) -> Result<(), RequestError> {
@@ -295,14 +421,16 @@ impl TopicsRound {
                         replication_factor: self.rules.replication_factor,
                         configs: self.copied_configs(&source, configs),
                     }),
-                    Err(error) => self.complain(
-                        &source,
-                        format!(
-                            "topic waits: its configs cannot be read on the source ({error}); \
-                             DESCRIBE_CONFIGS on it is needed: {}",
-                            grant(&self.source, "DescribeConfigs", On::Topic(source.as_str()))
-                        ),
-                    ),
+                    Err(error) => {
+                        let mut what = format!(
+                            "topic waits: its configs cannot be read on the source ({error})"
+                        );
+                        if is_denied(error.code) {
+                            let grant = self.lack(AclOperation::DESCRIBE_CONFIGS, &source);
+                            what = format!("{what}; to grant the right: {grant}");
+                        }
+                        self.complain(&source, what);
+                    }
                 }
             }
             if creations.is_empty() {
@@ -319,14 +447,14 @@ impl TopicsRound {
                         made.push(name);
                     }
                     Err(error) if error.code.0 == 36 => made.push(name),
-                    Err(error) => self.complain(
-                        &name,
-                        format!(
+                    Err(error) => {
+                        let way_out = self.way_out(&error, AclOperation::CREATE, &name);
+                        let what = format!(
                             "topic waits: the target does not create it ({error}); trying again \
-                             at each round{}",
-                            self.way_out(&error, "Create", &name)
-                        ),
-                    ),
+                             at each round{way_out}"
+                        );
+                        self.complain(&name, what);
+                    }
                 }
             }
             let flow = self.flow();
@@ -336,10 +464,19 @@ impl TopicsRound {
                 |topics, first| tracing::info!(%flow, topics, first, "topics created"),
             );
             if !made.is_empty() {
+                self.forget_waits(wanted, &made);
                 settle(&self.target, &made).await?;
             }
         }
         Ok(())
+    }
+
+    /// Topics that are there do not wait any more.
+    fn forget_waits(&mut self, wanted: &Wanted, made: &[TopicName]) {
+        self.complaints.retain(|topic, what| {
+            let there = wanted.get(topic).is_some_and(|(target, _)| made.contains(target));
+            !(there && what.starts_with("topic waits"))
+        });
     }
 
     /// Which configs the target's release knows, from any topic it has. One that it does not
@@ -401,36 +538,16 @@ impl TopicsRound {
                 }
                 // Somebody else grew it meanwhile.
                 Err(error) if error.code.0 == 37 => made.push(name),
-                Err(error) => self.complain(
-                    &name,
-                    format!(
+                Err(error) => {
+                    let way_out = self.way_out(&error, AclOperation::ALTER, &name);
+                    let what = format!(
                         "partitions wait: the target topic has fewer than the source's {count} and \
-                         is not grown ({error}){}",
-                        self.way_out(&error, "Alter", &name)
-                    ),
-                ),
-            }
-        }
-        if made.is_empty() { Ok(()) } else { settle(&self.target, &made).await }
-    }
-
-    /// Partitions that exist on both sides.
-    fn pairs(&self, wanted: &Wanted) -> Vec<Pair> {
-        let view = self.target.view();
-        let mut pairs = Vec::new();
-        for (source, (target, topic)) in wanted {
-            let Some(existing) = view.topics.get(target) else { continue };
-            for partition in topic.partitions.keys() {
-                if existing.partitions.contains_key(partition) {
-                    pairs.push(Pair {
-                        source: TopicPartition { topic: source.clone(), partition: *partition },
-                        target: TopicPartition { topic: target.clone(), partition: *partition },
-                        source_id: topic.id,
-                        target_id: existing.id,
-                    });
+                         is not grown ({error}){way_out}"
+                    );
+                    self.complain(&name, what);
                 }
             }
         }
-        pairs
+        if made.is_empty() { Ok(()) } else { settle(&self.target, &made).await }
     }
 }

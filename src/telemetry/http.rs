@@ -37,6 +37,8 @@ pub struct Page {
     pub content_type: &'static str,
     /// Its text.
     pub body: String,
+    /// Whether it says that something is wrong: 503 instead of 200.
+    pub unavailable: bool,
 }
 
 /// Serves what `page` gives for a path until `end`; paths without a page are not found.
@@ -102,9 +104,13 @@ where
         return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
     }
     let Some(found) = page(request.uri().path().to_owned()).await else {
-        return plain(StatusCode::NOT_FOUND, "there are /metrics and /status\n");
+        let pages = "there are /metrics, /status, /healthz and /readyz\n";
+        return plain(StatusCode::NOT_FOUND, pages);
     };
     let mut response = Response::new(Full::new(Bytes::from(found.body)));
+    if found.unavailable {
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
     let content_type = hyper::header::HeaderValue::from_static(found.content_type);
     response.headers_mut().insert(CONTENT_TYPE, content_type);
     response

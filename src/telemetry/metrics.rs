@@ -3,6 +3,7 @@
 //! Counters and gauges are made from what the flows say at the moment of asking, so the data
 //! plane keeps no second set of books. Counts begin with the process.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 
@@ -13,9 +14,12 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::status::ProcessStatus;
+use crate::client::SeenCertificate;
 use crate::copy::Path;
 use crate::flow::{Latencies, PartitionState, PartitionStatus, Waiting};
-use crate::model::FlowId;
+use crate::mirror::Missing;
+use crate::model::{ClusterAlias, FlowId};
+use crate::policy::Feature;
 
 /// Labels of a flow.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -62,6 +66,22 @@ struct PathLabels {
     reason: String,
 }
 
+/// Labels of a flow's feature.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct FeatureLabels {
+    source: String,
+    target: String,
+    feature: String,
+}
+
+/// Labels of a certificate.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CertificateLabels {
+    cluster: String,
+    role: String,
+    subject: String,
+}
+
 type Count<L> = Family<L, Counter<u64, AtomicU64>>;
 
 /// Everything that is counted.
@@ -76,6 +96,8 @@ struct Metrics {
     stalled: Family<FlowLabels, Gauge>,
     waiting: Family<WaitingLabels, Gauge>,
     oldest: Family<FlowLabels, Gauge<f64, AtomicU64>>,
+    missing_rights: Family<FeatureLabels, Gauge>,
+    certificate_expiry: Family<CertificateLabels, Gauge>,
     frame_memory: Gauge,
     frame_memory_limit: Gauge,
     uptime: Gauge,
@@ -112,6 +134,17 @@ impl Metrics {
             "Partitions whose source has records of which none was acknowledged for 15 seconds",
             self.stalled.clone(),
         );
+        registry.register(
+            "missing_rights",
+            "Rights that the principal lacks, by the feature that rests for want of them",
+            self.missing_rights.clone(),
+        );
+        registry.register_with_unit(
+            "certificate_expiry",
+            "Time at which a certificate ends, since 1970: our own, those that we trust, and the brokers'",
+            Unit::Seconds,
+            self.certificate_expiry.clone(),
+        );
         registry.register_with_unit(
             "oldest_uncopied",
             "How long the oldest record of all partitions that is not copied has been there",
@@ -141,6 +174,21 @@ impl Metrics {
             Unit::Seconds,
             self.uptime.clone(),
         );
+    }
+
+    /// A feature that nothing is missing for is shown too, so that an alert has a value to compare.
+    fn take_rights<'m>(&self, flow: &FlowId, missing: impl Iterator<Item = &'m Missing>) {
+        let gauge = |feature: Feature| {
+            self.missing_rights.get_or_create_owned(&FeatureLabels {
+                source: flow.source.as_str().to_owned(),
+                target: flow.target.as_str().to_owned(),
+                feature: feature.name().to_owned(),
+            })
+        };
+        Feature::ALL.into_iter().for_each(|feature| drop(gauge(feature)));
+        for feature in missing.flat_map(|one| one.features()) {
+            gauge(*feature).inc();
+        }
     }
 
     fn take(&self, flow: &FlowId, status: &PartitionStatus) {
@@ -204,15 +252,23 @@ impl Metrics {
     }
 }
 
+/// What `/metrics` shows besides the process itself.
+#[derive(Clone, Debug, Default)]
+pub struct Sights {
+    /// Each flow, its latencies and its partitions.
+    pub flows: Vec<(FlowId, Latencies, Vec<PartitionStatus>)>,
+    /// Rights that flows lack, and pairs that heartbeats are written for.
+    pub missing: Vec<(FlowId, BTreeSet<Missing>)>,
+    /// Certificates that were seen.
+    pub certificates: Vec<(ClusterAlias, SeenCertificate)>,
+}
+
 /// The text that Prometheus reads.
 ///
 /// # Errors
 ///
 /// If a name or a label cannot be written, which the test of this module rules out.
-pub fn render(
-    process: ProcessStatus,
-    flows: &[(FlowId, Latencies, Vec<PartitionStatus>)],
-) -> Result<String, fmt::Error> {
+pub fn render(process: ProcessStatus, sights: &Sights) -> Result<String, fmt::Error> {
     let metrics = Metrics::default();
     let mut registry = Registry::with_prefix("heliograph");
     metrics.register(&mut registry);
@@ -220,7 +276,18 @@ pub fn render(
     metrics.frame_memory.set(number(process.frame_bytes));
     metrics.frame_memory_limit.set(number(process.frame_bytes_limit));
     metrics.uptime.set(i64::try_from(process.uptime.as_secs()).unwrap_or(i64::MAX));
-    for (flow, latencies, partitions) in flows {
+    for (flow, missing) in &sights.missing {
+        metrics.take_rights(flow, missing.iter());
+    }
+    for (cluster, certificate) in &sights.certificates {
+        let labels = CertificateLabels {
+            cluster: cluster.as_str().to_owned(),
+            role: certificate.role.word().to_owned(),
+            subject: certificate.subject.clone(),
+        };
+        metrics.certificate_expiry.get_or_create(&labels).set(certificate.ends_s);
+    }
+    for (flow, latencies, partitions) in &sights.flows {
         let labels = FlowLabels {
             source: flow.source.as_str().to_owned(),
             target: flow.target.as_str().to_owned(),
@@ -264,8 +331,11 @@ mod tests {
 
     use super::*;
     use crate::batch::RebuildReason;
+    use crate::client::CertificateRole;
     use crate::copy::Counts;
-    use crate::model::{ClusterAlias, Gap, GapReason, Offset, OffsetRange, TopicPartition};
+    use crate::mirror::Resource;
+    use crate::model::{AclOperation, Gap, GapReason, Offset, OffsetRange, TopicPartition};
+    use crate::policy::Thing;
 
     #[test]
     fn what_a_partition_did_is_told_by_path_and_reason() {
@@ -298,7 +368,24 @@ mod tests {
         };
         let latencies = Latencies::default();
         latencies.produce.observe(0.002);
-        let text = render(process, &[(flow, latencies, vec![status])]).unwrap();
+        let missing = Missing {
+            cluster: ClusterAlias::new("b"),
+            resource: Resource::Cluster,
+            thing: Thing::TargetCluster,
+            operation: AclOperation::ALTER,
+            grant: String::new(),
+        };
+        let certificate = SeenCertificate {
+            role: CertificateRole::Broker,
+            subject: "CN=kafka-1".into(),
+            ends_s: 1_800_000_000,
+        };
+        let sights = Sights {
+            missing: vec![(flow.clone(), [missing].into())],
+            flows: vec![(flow, latencies, vec![status])],
+            certificates: vec![(ClusterAlias::new("b"), certificate)],
+        };
+        let text = render(process, &sights).unwrap();
 
         let of = "source=\"a\",target=\"b\",topic=\"orders\",partition=\"7\"";
         for line in [
@@ -314,6 +401,12 @@ mod tests {
             "heliograph_waiting_partitions{source=\"a\",target=\"b\",on=\"target refuses\"} 1"
                 .to_owned(),
             "heliograph_waiting_partitions{source=\"a\",target=\"b\",on=\"rate limit\"} 0"
+                .to_owned(),
+            "heliograph_missing_rights{source=\"a\",target=\"b\",feature=\"ACL sync\"} 1"
+                .to_owned(),
+            "heliograph_missing_rights{source=\"a\",target=\"b\",feature=\"topics\"} 0".to_owned(),
+            "heliograph_certificate_expiry_seconds{cluster=\"b\",role=\"broker\",\
+             subject=\"CN=kafka-1\"} 1800000000"
                 .to_owned(),
             "heliograph_frame_memory_bytes 100".to_owned(),
             "heliograph_oldest_uncopied_seconds{source=\"a\",target=\"b\"} 1.5".to_owned(),

@@ -3,6 +3,8 @@
 pub mod http;
 pub mod log;
 pub mod metrics;
+pub mod ready;
 pub mod status;
 
-pub use status::{FlowPicture, ProcessStatus};
+pub use ready::{FlowReadiness, Reason};
+pub use status::{FlowPicture, HeartbeatPicture, ProcessStatus};

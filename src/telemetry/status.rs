@@ -1,6 +1,6 @@
 //! `/status`: one picture of the process, as JSON.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::copy::Path;
 use crate::flow::{PartitionStatus, SeenGap};
-use crate::mirror::{Lines, Outcome, RoundReport};
+use crate::mirror::{Lines, Missing, Outcome, RoundReport};
 use crate::model::FlowId;
 
 /// What the process says about itself besides its flows.
@@ -31,7 +31,25 @@ pub struct FlowPicture {
     pub partitions: Vec<PartitionStatus>,
     /// Each kind of round.
     pub rounds: BTreeMap<&'static str, RoundReport>,
+    /// Why it does not copy yet.
+    pub waits_for: Option<String>,
+    /// Rights that it lacks.
+    pub missing: BTreeSet<Missing>,
 }
+
+/// One pair of clusters that heartbeats are written for, at one moment.
+#[derive(Clone, Debug)]
+pub struct HeartbeatPicture {
+    /// Which pair.
+    pub pair: FlowId,
+    /// How their rounds go.
+    pub report: RoundReport,
+    /// Rights that they lack.
+    pub missing: BTreeSet<Missing>,
+}
+
+/// Missing rights that are shown one by one; the rest is counted.
+const RIGHTS_MAX: usize = 100;
 
 /// The picture of `flows`, a line for each partition, and of the pairs that heartbeats are
 /// written for.
@@ -42,7 +60,7 @@ pub struct FlowPicture {
 pub fn render(
     process: ProcessStatus,
     flows: &[FlowPicture],
-    heartbeats: &[(FlowId, RoundReport)],
+    heartbeats: &[HeartbeatPicture],
 ) -> String {
     let memory = json!({
         "frame_bytes": process.frame_bytes,
@@ -63,6 +81,8 @@ pub fn render(
             flow.rounds.iter().map(|(kind, report)| ((*kind).to_owned(), round(report))).collect();
         let rounds = Value::Object(rounds);
         let _ = write!(out, "{comma}\n{{\"source\":{source},\"target\":{target},");
+        let (waits_for, missing) = (json!(flow.waits_for), rights(&flow.missing));
+        let _ = write!(out, "\"waits_for\":{waits_for},\"missing_rights\":{missing},");
         let _ = write!(out, "\"rounds\":{rounds},\"partitions\":[");
         for (i, status) in flow.partitions.iter().enumerate() {
             let comma = if i > 0 { "," } else { "" };
@@ -70,16 +90,31 @@ pub fn render(
         }
         out.push_str("\n]}");
     }
-    let pair = |(pair, report): &(FlowId, RoundReport)| {
+    let pair = |one: &HeartbeatPicture| {
         json!({
-            "source": pair.source.as_str(),
-            "target": pair.target.as_str(),
-            "round": round(report),
+            "source": one.pair.source.as_str(),
+            "target": one.pair.target.as_str(),
+            "missing_rights": rights(&one.missing),
+            "round": round(&one.report),
         })
     };
     let heartbeats = Value::Array(heartbeats.iter().map(pair).collect());
     let _ = write!(out, "\n],\n\"heartbeats\":{heartbeats}}}\n");
     out
+}
+
+fn rights(missing: &BTreeSet<Missing>) -> Value {
+    let one = |one: &Missing| {
+        json!({
+            "features": one.features().iter().map(|feature| feature.name()).collect::<Vec<_>>(),
+            "cluster": one.cluster.as_str(),
+            "operation": one.operation.to_string(),
+            "on": one.resource.to_string(),
+            "grant": one.grant,
+        })
+    };
+    let first: Vec<Value> = missing.iter().take(RIGHTS_MAX).map(one).collect();
+    json!({ "count": missing.len(), "first": first })
 }
 
 fn round(report: &RoundReport) -> Value {
@@ -151,10 +186,11 @@ mod tests {
     use super::*;
     use crate::copy::Counts;
     use crate::flow::{PartitionState, Waiting};
-    use crate::mirror::Trouble;
+    use crate::mirror::{Resource, Trouble};
     use crate::model::{
-        ClusterAlias, Gap, GapReason, Offset, OffsetRange, Timestamp, TopicPartition,
+        AclOperation, ClusterAlias, Gap, GapReason, Offset, OffsetRange, Timestamp, TopicPartition,
     };
+    use crate::policy::Thing;
 
     #[test]
     fn the_picture_is_one_json_document_with_every_partition() {
@@ -186,15 +222,29 @@ mod tests {
             frame_bytes: 1,
             frame_bytes_limit: 2,
         };
-        let denied = Trouble::Denied { what: "no \"right\"".into(), grant: "kafka-acls".into() };
+        let missing = Missing {
+            cluster: ClusterAlias::new("a"),
+            resource: Resource::Topic("orders".into()),
+            thing: Thing::Topics,
+            operation: AclOperation::READ,
+            grant: "kafka-acls".into(),
+        };
+        let rights = BTreeSet::from([missing.clone()]);
+        let denied = Trouble::Denied { what: "no \"right\"".into(), missing };
         let report = RoundReport { outcome: Outcome::Troubled(denied), ..RoundReport::default() };
         let picture_of = |source, partitions| FlowPicture {
             id: flow(source),
             partitions,
             rounds: [("acls", report.clone())].into(),
+            waits_for: Some("a \"topic\"".into()),
+            missing: rights.clone(),
         };
         let flows = [picture_of("a", vec![status(0), status(1)]), picture_of("c", Vec::new())];
-        let heartbeats = [(flow("a"), RoundReport::default())];
+        let heartbeats = [HeartbeatPicture {
+            pair: flow("a"),
+            report: RoundReport::default(),
+            missing: BTreeSet::new(),
+        }];
         let text = render(process, &flows, &heartbeats);
         let picture: Value = serde_json::from_str(&text).unwrap();
 
@@ -202,6 +252,11 @@ mod tests {
         assert_eq!(acls["outcome"], json!("denied"));
         assert_eq!(acls["why"], json!("no \"right\"; to grant the right: kafka-acls"));
         assert_eq!(acls["undone"], json!({ "count": 0, "first": [] }));
+        let lacked = &picture["flows"][0]["missing_rights"];
+        assert_eq!(lacked["count"], json!(1));
+        assert_eq!(lacked["first"][0]["features"], json!(["data read"]));
+        assert_eq!(lacked["first"][0]["on"], json!("topic orders"));
+        assert_eq!(picture["flows"][0]["waits_for"], json!("a \"topic\""));
         assert_eq!(picture["heartbeats"][0]["round"]["outcome"], json!("pending"));
 
         assert_eq!(picture["uptime_seconds"], json!(1.5));

@@ -78,8 +78,17 @@ impl Mirror {
     }
 }
 
-/// `GET path` from the process that listens there.
+/// `GET path` from the process that listens there, which must answer with 200.
 pub fn get(address: &str, path: &str) -> Result<String> {
+    let (status, body) = answer(address, path)?;
+    if status != 200 {
+        bail!("GET {path} is answered with {status}: {body}");
+    }
+    Ok(body)
+}
+
+/// `GET path` from the process that listens there: status and body.
+pub fn answer(address: &str, path: &str) -> Result<(u16, String)> {
     let mut stream = TcpStream::connect(address).with_context(|| format!("connect {address}"))?;
     stream.set_read_timeout(Some(PAGE_WAIT))?;
     // 1.0, so that the answer ends with the connection and comes in one piece.
@@ -87,11 +96,8 @@ pub fn get(address: &str, path: &str) -> Result<String> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").context("no end of the HTTP head")?;
-    let status = head.lines().next().unwrap_or("");
-    if !status.contains(" 200") {
-        bail!("GET {path} is answered with {status:?}");
-    }
-    Ok(body.to_owned())
+    let status = head.split_whitespace().nth(1).context("no status in the HTTP head")?;
+    Ok((status.parse()?, body.to_owned()))
 }
 
 /// What `/status` says about the rounds of a flow, by kind.

@@ -117,11 +117,6 @@ fn cases(certs: &Certs) -> Vec<Case> {
                 .with("ssl.key.password", four),
             &["client.pbes2.pem", "cannot be decrypted", "`ssl.key.password`"],
         ),
-        (
-            "no such store",
-            tls("TLS").with("ssl.truststore.location", "/nowhere/trust.pem"),
-            &["/nowhere/trust.pem", "no such file", "`ssl.truststore.location`"],
-        ),
         ("TLS on a plain port", at(tls("TLS"), "PLAINTEXT"), &["TLS", "`security.protocol`"]),
         ("plain on a TLS port", at(plain.clone(), "TLS"), &["TLS", "SSL"]),
         ("plain on a SASL port", at(plain, "SASLP"), &["expects SASL", "`security.protocol`"]),

@@ -12,7 +12,7 @@ pub(super) const KEYS: &[&[Key]] = &[
         "heliograph.verify.crc": String = "never", Same,
             "Whether checksums of raw batches are verified here too: never or always.";
         "heliograph.http.listen": String = "", Same,
-            "HOST:PORT on which /metrics and /status are served, to whoever can reach it; off unless set.";
+            "HOST:PORT on which /metrics, /status, /healthz and /readyz are served, to whoever can reach it; off unless set.";
     },
     keys! { Flow, "Heliograph";
         "gap.policy": String = "record", Same,
