@@ -107,12 +107,22 @@
 //! flight. After a refused login the whole cluster waits, for up to ten seconds; a secret is a
 //! [`model::Secret`] wherever it goes.
 //!
+//! # Rights
+//!
+//! [`policy::RIGHTS`] is the one table of what a principal needs and what rests without it. Whoever is
+//! refused says which row that was ([`mirror::Missing`]), on the flow's [`mirror::RoundBoard`]: log,
+//! `/status` and metrics read it there. `heliograph check` asks instead of trying: brokers tell what may
+//! be done with what exists (KIP-430), and a creation that only validates tells who may make what does
+//! not. Where partitions would begin, [`flow::foresee`] decides by what a start itself decides by.
+//!
 //! # Looking inside
 //!
 //! Counts live in one place, the copier's [`copy::Counts`], and outlive a copier that is replaced.
 //! [`flow::Probe`] asks the shards for them; [`telemetry`] makes `/status` and `/metrics` of the
 //! same values at the moment of asking, so no second set of books can differ from the first. A
-//! range that was lost is a [`model::Gap`]: counted once, remembered, told in one log line.
+//! range that was lost is a [`model::Gap`]: counted once, remembered, told in one log line. `/readyz` is
+//! judged by what a [`client::Pulse`] of each cluster says, and by whether any partition that has
+//! something to copy moves ([`telemetry::ready`]).
 //!
 //! # Rules that bit us
 //!

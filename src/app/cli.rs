@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use super::report::{Exit, Failure};
-use super::run;
+use super::{check, run};
 use crate::telemetry::log::{self, Format};
 
 /// Mirrors Apache Kafka clusters: MirrorMaker 2's job, from MirrorMaker 2's own file.
@@ -17,8 +17,9 @@ struct Cli {
     command: Command,
 
     /// What to log: a level, or levels by module (`info`, `debug`, `heliograph::flow=debug`).
-    #[arg(long, global = true, default_value = "info", env = "HELIOGRAPH_LOG")]
-    log: String,
+    /// Unless given, `run` logs at `info` and `check` nothing.
+    #[arg(long, global = true, env = "HELIOGRAPH_LOG")]
+    log: Option<String>,
 
     /// How log lines look.
     #[arg(long, global = true, default_value = "text", env = "HELIOGRAPH_LOG_FORMAT")]
@@ -41,6 +42,25 @@ enum Command {
         /// Run only the flows into these clusters.
         #[arg(long, value_name = "ALIAS", num_args = 1..)]
         clusters: Vec<String>,
+    },
+
+    /// Say what `run` would do, and what it may not, without changing anything.
+    ///
+    /// Reaches both clusters of each flow; says where each partition would begin and why; asks
+    /// which rights the principal has, and names the kafka-acls commands for what is missing.
+    ///
+    /// Exit codes: 0 all is well; 2 usage or configuration; 3 something would not work.
+    Check {
+        /// MirrorMaker 2 properties file.
+        file: PathBuf,
+
+        /// Check only the flows into these clusters.
+        #[arg(long, value_name = "ALIAS", num_args = 1..)]
+        clusters: Vec<String>,
+
+        /// Write JSON, with every partition.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -67,10 +87,13 @@ pub fn main() -> ExitCode {
             return exit.into();
         }
     };
-    let outcome = log::start(&cli.log, cli.log_format)
-        .map_err(|error| Failure::usage(format!("--log {}: {error}", cli.log)))
+    let quiet = if matches!(cli.command, Command::Run { .. }) { "info" } else { "off" };
+    let level = cli.log.as_deref().unwrap_or(quiet);
+    let outcome = log::start(level, cli.log_format)
+        .map_err(|error| Failure::usage(format!("--log {level}: {error}")))
         .and_then(|()| match cli.command {
             Command::Run { file, clusters } => run::run(&file, &clusters),
+            Command::Check { file, clusters, json } => check::check(&file, &clusters, json),
         });
     match outcome {
         Ok(exit) => exit.into(),

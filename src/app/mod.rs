@@ -1,5 +1,7 @@
 //! Floor 7: the program.
 
+mod check;
+mod check_page;
 mod cli;
 mod drain;
 mod meter;

@@ -12,6 +12,8 @@ pub(crate) enum Exit {
     Failed,
     /// Usage or configuration.
     Usage,
+    /// `check` found something that would not work.
+    Unfit,
     /// Told to end, and something was left undone.
     Late,
 }
@@ -29,6 +31,7 @@ impl Exit {
             Self::Done => 0,
             Self::Failed => 1,
             Self::Usage => 2,
+            Self::Unfit => 3,
             Self::Late => 4,
         }
     }

@@ -216,6 +216,28 @@ impl Mirror {
     }
 }
 
+/// What `heliograph check` said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+/// Runs `heliograph check` on `flow`; `args` follow the file.
+pub fn check(flow: &FlowFile, args: &[&str]) -> Result<Checked> {
+    let scratch = Scratch::new("check")?;
+    let file = flow.write(scratch.path(), "mm2.properties")?;
+    let output = Command::new(heliograph_binary()?)
+        .arg("check")
+        .arg(file)
+        .args(args)
+        .output()
+        .context("cannot run heliograph check")?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok(Checked { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) })
+}
+
 /// The binary under test: `HELIOGRAPH_BIN`, or a release build of this workspace, brought up to date once per process.
 pub fn heliograph_binary() -> Result<PathBuf> {
     static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
