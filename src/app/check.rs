@@ -12,6 +12,7 @@ use super::report::{Exit, Failure};
 use super::{check_page, run, wiring};
 use crate::client::{Clock, Cluster};
 use crate::config::MirrorSettings;
+use crate::flow::Claims;
 use crate::mirror::{Beats, inspect, one_cluster};
 use crate::model::{ClusterAlias, FlowId};
 
@@ -55,6 +56,8 @@ async fn check_flows(settings: &MirrorSettings) -> Checked {
         })
         .collect();
     let mut checked = Checked::default();
+    // Of all flows: two into one topic, or round in a circle, would stop.
+    let claims = Claims::default();
     for (alias, cluster) in &clusters {
         checked.clusters.insert(alias.clone(), reach(cluster).await);
     }
@@ -66,9 +69,12 @@ async fn check_flows(settings: &MirrorSettings) -> Checked {
                 match one_cluster(source, target) {
                     Some(why) => Err(why),
                     None => {
-                        let wired = wiring::flow(flow, &settings.process);
+                        let wired = wiring::flow(flow, &settings.process, &claims);
                         let beats = beats(settings, &id);
-                        let inspected = inspect(&wired, (source, target), beats).await;
+                        let connect = flow.offset_storage.connect.as_ref();
+                        let offsets = connect.and_then(|kept| clusters.get(&kept.cluster));
+                        let offsets = offsets.unwrap_or(target);
+                        let inspected = inspect(&wired, (source, target), offsets, beats).await;
                         inspected.map_err(|error| error.to_string())
                     }
                 }

@@ -76,6 +76,7 @@ fn origin(origin: Origin) -> String {
         Origin::ConnectOffset => "MirrorMaker 2's offset (Connect's offsets topic)".into(),
         Origin::LogStart => "the source's start: there is no progress".into(),
         Origin::LogEnd => "the source's end: there is no progress (auto.offset.reset)".into(),
+        Origin::Time => "the first record of the time that the file names".into(),
         Origin::SourceMadeAnew => "its start: the source topic was made anew".into(),
         Origin::TargetMadeAnew => "the source's start: the target topic is new".into(),
         Origin::TargetEmpty => {
@@ -101,6 +102,7 @@ fn sort(origin: Origin) -> &'static str {
         Origin::ConnectOffset => "connect offset",
         Origin::LogStart => "log start",
         Origin::LogEnd => "log end",
+        Origin::Time => "time",
         Origin::SourceMadeAnew => "source made anew",
         Origin::TargetMadeAnew => "target made anew",
         Origin::TargetEmpty => "target empty",

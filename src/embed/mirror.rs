@@ -114,7 +114,7 @@ fn run(settings: &MirrorSettings, control: Control) -> Ended {
     match runtime.block_on(run_flows(settings, control)) {
         Ok(Exit::Done) => Ended::Drained,
         Ok(Exit::Late) => Ended::Late,
-        Ok(Exit::Failed | Exit::Usage) => Ended::Failed(None),
+        Ok(Exit::Failed | Exit::Usage | Exit::Unfit) => Ended::Failed(None),
         Err(failure) => Ended::Failed(Some(StartError(failure.to_string()))),
     }
 }

@@ -48,7 +48,7 @@ pub enum Outlook {
 }
 
 /// Looks at progress and at both logs of each of `pairs`, and decides as a start would. Target topics
-/// that are `absent` would be made by it.
+/// that are `absent` would be made by it. `offsets` is the cluster with Connect's offsets topic.
 ///
 /// # Errors
 ///
@@ -56,10 +56,11 @@ pub enum Outlook {
 pub async fn foresee(
     settings: &FlowSettings,
     (source, target): (&Cluster, &Cluster),
+    offsets: &Cluster,
     pairs: &[Pair],
     absent: &BTreeSet<TopicName>,
 ) -> Result<Vec<Foreseen>, LogError> {
-    let progress = Loaded::read(settings, target, &BTreeSet::new()).await?;
+    let progress = Loaded::read(settings, (target, offsets), &BTreeSet::new()).await?;
     let planner = Planner {
         settings: Arc::new(settings.clone()),
         source: source.clone(),

@@ -242,9 +242,7 @@ impl Planner {
         let (start, origin) = match self.settings.reset {
             Reset::Earliest => (ends.source.start, Origin::LogStart),
             Reset::Latest => (ends.source.end, Origin::LogEnd),
-            Reset::At(_) | Reset::Ago(_) => {
-                (ends.wanted.unwrap_or(ends.source.end), Origin::Time)
-            }
+            Reset::At(_) | Reset::Ago(_) => (ends.wanted.unwrap_or(ends.source.end), Origin::Time),
             Reset::None => return Err(HaltReason::NoProgress),
         };
         let left_out = start.since(ends.source.start);

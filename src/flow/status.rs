@@ -88,7 +88,7 @@ impl Waiting {
             Self::Unreadable(_) => 2,
             Self::Refused(_) => 3,
             Self::RateLimit => 4,
-            Self::Decision(_) => 5,
+            Self::Decision(_) | Self::Denied(..) => 5,
         };
         Some(Self::KINDS[place])
     }

@@ -245,7 +245,13 @@ impl MirrorFlow {
             let map = (!mapped).then_some(&self.settings.map);
             let denials = self.denials();
             let keep = self.keep_internal(&offsets);
-            tokio::join!(write, self.groups(&mut groups), self.trim(&offsets), keep, denials.watch(map));
+            tokio::join!(
+                write,
+                self.groups(&mut groups),
+                self.trim(&offsets),
+                keep,
+                denials.watch(map)
+            );
             std::future::pending::<()>().await;
         };
         let copying = supervisor.run(plans, shutdown.clone(), self.settings.drain_patience);

@@ -53,7 +53,8 @@ pub struct Beats {
 /// What the target says about making topics.
 pub(super) type Tried = BTreeMap<(Side, TopicName), Result<(), (ErrorCode, String)>>;
 
-/// Looks at both clusters, which must have answered before.
+/// Looks at both clusters, which must have answered before, and at `offsets`, which holds the topic of
+/// offsets that Connect keeps (the target, but for a connector in a Connect cluster).
 ///
 /// # Errors
 ///
@@ -61,6 +62,7 @@ pub(super) type Tried = BTreeMap<(Side, TopicName), Result<(), (ErrorCode, Strin
 pub async fn inspect(
     settings: &MirrorSettings,
     (source, target): (&Cluster, &Cluster),
+    offsets: &Cluster,
     beats: Beats,
 ) -> Result<Inspection, RequestError> {
     source.refresh(None).await?;
@@ -75,7 +77,7 @@ pub async fn inspect(
         .collect();
     let all = copied.values().map(|(_, topic)| topic.partitions.len()).sum::<usize>();
     let planned = pairs(&copied, &there, true);
-    let starts = foresee(&settings.flow, (source, target), &planned, &to_make).await;
+    let starts = foresee(&settings.flow, (source, target), offsets, &planned, &to_make).await;
     let replicas = copied.values().filter(|(replica, _)| to_make.contains(replica));
     let replicas = replicas.map(|(replica, topic)| CreateTopic {
         name: replica.clone(),

@@ -61,8 +61,8 @@ impl NameList {
     /// Elements that are plain names: what they name can be asked for, also where it is not listed.
     pub fn literals(&self) -> impl Iterator<Item = &str> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        let text = self.0.as_ref().map_or("", |pattern| pattern.as_str());
-        text.split('|').filter(move |element| !element.is_empty() && element.chars().all(plain))
+        let all = self.elements.iter().map(String::as_str);
+        all.filter(move |element| !element.is_empty() && element.chars().all(plain))
     }
 
     /// The joined pattern, if the list has elements.

@@ -125,6 +125,7 @@ mod tests {
             downstream: Offset(0),
             lag: Some(lag),
             stalled: false,
+            oldest: std::time::Duration::ZERO,
             counts: Counts::default(),
             gaps: Vec::new(),
         }
