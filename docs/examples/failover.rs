@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let mut next = |what: &str| args.next().ok_or(format!("{what} is missing"));
+    let mut next = |what: &str| args.next().ok_or_else(|| format!("{what} is missing"));
     let file = next("the properties file")?;
     let (cluster, upstream) = (next("the cluster")?, next("the upstream cluster")?);
     let settings = settings(&file, &std::fs::read(&file)?)?;

@@ -32,8 +32,14 @@ pub(super) const FIRST_AFTER: Duration = Duration::from_secs(2);
 
 /// When it is looked again, after the first round, whether groups that read further than what was
 /// copied then can go on: a start with many partitions takes that long, and an interval is a minute.
-pub(super) const SOON_AFTER: [Duration; 3] =
-    [Duration::from_secs(3), Duration::from_secs(7), Duration::from_secs(15)];
+pub(super) const SOON_AFTER: [Duration; 6] = [
+    Duration::from_secs(3),
+    Duration::from_secs(4),
+    Duration::from_secs(5),
+    Duration::from_secs(7),
+    Duration::from_secs(10),
+    Duration::from_secs(15),
+];
 
 /// Which groups are mirrored, and how.
 #[derive(Clone, Debug)]

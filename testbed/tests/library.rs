@@ -28,12 +28,12 @@ fn example(name: &str) -> PathBuf {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let messages = String::from_utf8_lossy(&output.stdout);
-    let executables = messages.lines().filter_map(|line| {
+    let mut executables = messages.lines().filter_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
         let of_it = message["target"]["name"] == name;
         message["executable"].as_str().filter(|_| of_it).map(PathBuf::from)
     });
-    executables.last().unwrap_or_else(|| panic!("no program of {name}"))
+    executables.next_back().unwrap_or_else(|| panic!("no program of {name}"))
 }
 
 /// Runs a program; its standard output, once it has ended well.
