@@ -29,14 +29,38 @@ pub(super) struct Stored {
     torn: Option<Offset>,
     /// Where the next batch of the target should begin.
     next_offset: Offset,
+    /// Downstream offset of the anchor.
+    anchor: Offset,
+    /// Offsets behind the anchor that the target has let go of, by retention or deletion.
+    lost: u32,
     /// Batches of somebody else.
     pub(super) foreign: usize,
 }
 
 impl Stored {
-    /// Nothing yet, behind an anchor at `first` and `downstream`.
-    pub(super) fn new(identity: ProducerIdentity, first: Sequence, downstream: Offset) -> Self {
-        Self { identity, first, ours: Vec::new(), torn: None, next_offset: downstream, foreign: 0 }
+    /// Nothing yet, behind an anchor at `first` and `downstream`, in a log that begins at
+    /// `log_start`.
+    pub(super) fn new(
+        identity: ProducerIdentity,
+        first: Sequence,
+        downstream: Offset,
+        log_start: Offset,
+    ) -> Self {
+        Self {
+            identity,
+            first,
+            ours: Vec::new(),
+            torn: None,
+            next_offset: downstream,
+            anchor: downstream,
+            lost: u32::try_from(log_start.since(downstream)).unwrap_or(0),
+            foreign: 0,
+        }
+    }
+
+    /// Whether the target has let go of some of what lies behind the anchor.
+    pub(super) fn has_lost(&self) -> bool {
+        self.lost > 0
     }
 
     /// Whether `batch` was produced under the anchor's identity.
@@ -72,13 +96,13 @@ impl Stored {
     }
 
     /// Records of ours behind the anchor. By sequence, so that a target that compacts its topic
-    /// does not change the count.
+    /// does not change the count. Where nothing of ours is left, what is lost counts as ours.
     pub(super) fn records(&self) -> u32 {
         let last = self.ours.last().and_then(|last| {
             let header = &last.header;
             Some(header.base_sequence?.advance(header.last_offset_delta).advance(1))
         });
-        last.map_or(0, |next| next.since(self.first))
+        last.map_or(self.lost, |next| next.since(self.first))
     }
 
     /// Downstream offset of the record of ours that `records` of ours precede behind the anchor.
@@ -125,15 +149,22 @@ pub(super) struct CountWalk<'a> {
     pub(super) epoch: LeaderEpoch,
     /// Where upstream and downstream offsets begin to run side by side.
     bends: Vec<Bend>,
+    /// The anchor, while nothing was passed that the target still shows.
+    unseen: Option<Bend>,
 }
 
 impl<'a> CountWalk<'a> {
     pub(super) fn new(stored: &'a Stored, upstream: Offset, epoch: LeaderEpoch) -> Self {
-        Self { stored, left: stored.records(), at: 0, upstream, epoch, bends: Vec::new() }
+        let unseen = stored.has_lost().then_some(Bend { upstream, downstream: stored.anchor });
+        let left = stored.records();
+        Self { stored, left, at: 0, upstream, epoch, bends: Vec::new(), unseen }
     }
 
     /// Where upstream and downstream offsets began to run side by side, as far as walked.
-    pub(super) fn into_bends(self) -> Vec<Bend> {
+    pub(super) fn into_bends(mut self) -> Vec<Bend> {
+        if let Some(anchor) = self.unseen {
+            hold_back(&mut self.bends, anchor, self.upstream);
+        }
         self.bends
     }
 
@@ -213,6 +244,9 @@ impl CountWalk<'_> {
     fn bend(&mut self) {
         let passed = self.stored.records() - self.left;
         if let Some(downstream) = self.stored.place(passed) {
+            if let Some(anchor) = self.unseen.take() {
+                hold_back(&mut self.bends, anchor, self.upstream);
+            }
             bend(&mut self.bends, Bend { upstream: self.upstream, downstream });
         }
     }
@@ -231,6 +265,13 @@ fn hold_back(bends: &mut Vec<Bend>, behind: Bend, next: Offset) {
     if last > behind.upstream {
         bend(bends, Bend { upstream: last, downstream: behind.downstream });
     }
+}
+
+/// The bends where nothing is known about the records between an anchor and `next`.
+pub(super) fn held_back(anchor: Bend, next: Offset) -> Vec<Bend> {
+    let mut bends = Vec::new();
+    hold_back(&mut bends, anchor, next);
+    bends
 }
 
 fn judge(scanned: &ScannedBatch, position: Offset) -> Result<Disposition, HaltReason> {
@@ -439,7 +480,7 @@ mod tests {
     }
 
     fn stored(batches: &[RawBatch]) -> Stored {
-        let mut stored = Stored::new(IDENTITY, Sequence::ZERO, Offset::ZERO);
+        let mut stored = Stored::new(IDENTITY, Sequence::ZERO, Offset::ZERO, Offset::ZERO);
         batches.iter().for_each(|batch| stored.show(batch));
         stored
     }
@@ -480,6 +521,54 @@ mod tests {
         let merged = as_stored(&batch(0, &["a", "b", "c"]), 0);
 
         assert_eq!(walk(&stored(&[merged]), &source), (Ok(Step::Done), Offset(3)));
+    }
+
+    /// The log of the target begins behind the anchor.
+    fn purged(log_start: i64, left: &[RawBatch]) -> Stored {
+        let mut stored = Stored::new(IDENTITY, Sequence::ZERO, Offset::ZERO, Offset(log_start));
+        left.iter().for_each(|batch| stored.show(batch));
+        stored
+    }
+
+    #[test]
+    fn what_the_target_has_let_go_of_counts_by_sequence_and_by_offset_if_nothing_is_left() {
+        let source = [batch(0, &["a", "b"]), batch(2, &["c"]), batch(3, &["d", "e"])];
+
+        let tail = purged(2, &[as_stored(&source[1], 2)]);
+        assert_eq!((tail.records(), tail.torn_at()), (3, None));
+        assert_eq!(walk(&tail, &source), (Ok(Step::Done), Offset(3)));
+
+        let nothing = purged(3, &[]);
+        assert_eq!((nothing.records(), nothing.next_sequence()), (3, Sequence::ZERO.advance(3)));
+        assert_eq!(walk(&nothing, &source), (Ok(Step::Done), Offset(3)));
+        // Negative control: a log that begins at the anchor, and holds nothing, has got nothing.
+        assert_eq!(walk(&purged(0, &[]), &source), (Ok(Step::Done), Offset(0)));
+    }
+
+    #[test]
+    fn no_group_is_led_past_what_the_target_has_let_go_of() {
+        let source = [batch(0, &["a", "b", "c", "d"]), batch(4, &["e", "f"])];
+        let bends = |stored: &Stored| {
+            let mut walk = CountWalk::new(stored, Offset(0), LeaderEpoch::UNKNOWN);
+            for batch in &source {
+                let shown = ScannedBatch { batch: batch.clone(), aborted: false };
+                if walk.show(&shown).unwrap() == Step::Done {
+                    break;
+                }
+            }
+            walk.into_bends()
+        };
+        let bend = |upstream, downstream| Bend {
+            upstream: Offset(upstream),
+            downstream: Offset(downstream),
+        };
+
+        // Whoever stands among the first four goes on at the anchor, which is below the log's start.
+        let tail = purged(4, &[as_stored(&source[1], 4)]);
+        assert_eq!(bends(&tail), [bend(3, 0), bend(4, 4)]);
+        assert_eq!(bends(&purged(6, &[])), [bend(5, 0)]);
+        let whole = purged(0, &[as_stored(&source[0], 0), as_stored(&source[1], 4)]);
+        assert_eq!(bends(&whole), [bend(0, 0)]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::align::{CountWalk, RecordWalk, Step, Stored};
+use super::align::{CountWalk, RecordWalk, Step, Stored, held_back};
 use super::ledger::History;
 use super::progress::{Anchor, Loaded};
 use super::settings::{ExistingRecords, FlowSettings, GapPolicy, Recreate, Reset, Truncation};
@@ -410,7 +410,8 @@ impl Planner {
         if ends.target.end == start.downstream {
             return Ok(Reconciled { start, parted, bends: Vec::new(), records: 0 });
         }
-        let mut stored = Stored::new(start.identity, start.sequence, start.downstream);
+        let log_start = ends.target.start;
+        let mut stored = Stored::new(start.identity, start.sequence, start.downstream, log_start);
         self.scan_target(pair, start, ends, |batch| {
             stored.show(batch);
             Ok(())
@@ -450,6 +451,18 @@ impl Planner {
         }
         start.sequence = stored.next_sequence();
         let (upstream, epoch, bends) = match step {
+            // Neither side has it all any more. Counted as if the source had no holes there: too
+            // near, if it has some, and then a record is copied again of those that the target has
+            // let go of; never too far.
+            Step::Compare if stored.has_lost() => {
+                let copied = start.upstream.advance(i64::from(stored.records()));
+                tracing::warn!(flow = %self.settings.id, partition = %pair.source, from = %copied,
+                    lost_before = %ends.target.start,
+                    "target has let go of what was copied last, and the source of some of it: going \
+                     on by count");
+                let anchor = Bend { upstream: start.upstream, downstream: start.downstream };
+                (copied, LeaderEpoch::UNKNOWN, held_back(anchor, copied))
+            }
             Step::Compare => {
                 let walk = self.compare(pair, start, ends, &stored).await?;
                 if let Some((parted, copied)) = walk.parted() {
@@ -540,8 +553,10 @@ impl Planner {
         mut show: impl FnMut(&RawBatch) -> Result<(), HaltReason>,
     ) -> Result<(), Decision> {
         let mut failed = Ok(());
+        // Retention, or somebody, may have taken what lies right behind the anchor.
+        let from = start.downstream.max(ends.target.start);
         self.target
-            .scan(&pair.target, start.downstream, ends.target.end, false, |scanned| {
+            .scan(&pair.target, from, ends.target.end, false, |scanned| {
                 if scanned.batch.header().base_offset < start.downstream {
                     return ControlFlow::Continue(());
                 }

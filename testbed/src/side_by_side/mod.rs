@@ -3,8 +3,8 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | what is on two clusters, internal records decoded | [`picture`] |
-//! | which difference is meant, and why | [`verdict`] |
+//! | what is on two clusters, internal records decoded | `picture` |
+//! | which difference is meant, and why | `verdict` |
 //!
 //! A difference that is meant is printed with its reason; any other makes the exit code 3. That planted differences
 //! are seen is tested in `verdict` and, on real clusters, in `tests/side_by_side.rs`.
