@@ -31,6 +31,8 @@
 //! 1. A [`client::Connection`]'s driver reads the length of a Fetch answer, asks the
 //!    [`client::FrameBudget`] for that many bytes, and only then reads the body: a full process
 //!    stops reading, and the source's broker sees a closed window.
+//!    The socket is told how much is missing and wakes the process when that is there, not for each
+//!    piece that a broker sends.
 //! 2. The shard that asked gets the frame. [`wire::fetch::decode`] yields views into it.
 //! 3. [`copy::Copier::on_fetched`] walks the batches ([`batch::Shallow`]), hides aborted ones
 //!    ([`batch::AbortedIndex`]) and decides about each by its header ([`batch::disposition`]):
@@ -62,7 +64,8 @@
 //! Anchors are renewed every second. At a start the target's log behind `T` is read by header
 //! and found again in the source's log from `S` on; copying goes on behind the last batch found,
 //! under the same producer id and the sequence that follows. A request that a killed process left
-//! in a broker's socket is then either found, or recognised by its sequence when it lands late.
+//! in a broker's socket is then either found, or recognised by its sequence when it lands late. What
+//! the target's retention has taken behind `T` by then is counted, by the sequences of what is left.
 //! No transaction and no marker is needed for that.
 //!
 //! Connect's offsets topic is written as MM2 writes it and read as MM2 reads it: whoever was
