@@ -195,7 +195,7 @@ impl Shard {
         let cluster = self.cluster(side);
         topics.iter().for_each(|topic| cluster.hint_stale(topic));
         // The first time, and then less and less often: an outage is one story.
-        if failures.is_power_of_two() {
+        if is_worth_a_line(failures) {
             tracing::warn!(%flow, %side, cluster = %cluster.alias(), %node, failures, cause,
                 "broker lost; trying again");
         }
@@ -214,5 +214,22 @@ impl Shard {
             let cluster = self.cluster(side).alias();
             tracing::info!(%flow, %side, %cluster, %node, failures_before, "broker answers again");
         }
+    }
+}
+
+/// Whether a failure is told: the first of an outage, the fourth, the sixteenth and so on. Every flow
+/// tells of every broker, so doubling was a dozen lines in half a minute already.
+fn is_worth_a_line(failures: u32) -> bool {
+    failures.is_power_of_two() && failures.trailing_zeros().is_multiple_of(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_is_told_at_once_and_then_ever_more_seldom() {
+        let told: Vec<u32> = (0..=256).filter(|failures| is_worth_a_line(*failures)).collect();
+        assert_eq!(told, [1, 4, 16, 64, 256]);
     }
 }
