@@ -105,7 +105,8 @@
 //! [`client::Security`] says what a cluster's connections need. A connection is dialled, wrapped in
 //! TLS, introduced (ApiVersions), and logged in ([`wire::Authentication`] around
 //! [`wire::sasl::Exchange`]), each within the connect timeout, before its driver task takes it over.
-//! Stores, tokens and what config providers fill in are read again at the next connection or login.
+//! Stores, tokens and what config providers fill in are read again at the next connection or login; a
+//! token that a server gives is refreshed by a task of its own, before it ends.
 //! A session with an end (KIP-368) is renewed by the driver's write loop, behind the requests in
 //! flight. After a refused login the whole cluster waits, for up to ten seconds; a secret is a
 //! [`model::Secret`] wherever it goes.

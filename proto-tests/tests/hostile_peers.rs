@@ -34,7 +34,12 @@ fn scram() -> Security {
         "org.apache.kafka.common.security.scram.ScramLoginModule required username=\"u\" \
          password=\"hunter2\";",
     );
-    let sasl = SaslSettings { mechanism: Mechanism::ScramSha256, jaas, token_file: None };
+    let sasl = SaslSettings {
+        mechanism: Mechanism::ScramSha256,
+        jaas,
+        token_file: None,
+        token_server: None,
+    };
     Security { tls: None, sasl: Some(sasl) }
 }
 

@@ -216,6 +216,80 @@ fn what_a_login_or_tls_lacks_is_told_with_the_key() {
     }
 }
 
+/// Cluster `a` with tokens of a server, with these options and lines.
+fn token_lines(url: &str, options: &str, lines: &str) -> String {
+    format!(
+        "a->b.enabled = true\na.security.protocol = SASL_SSL\na.sasl.mechanism = OAUTHBEARER\n\
+         a.sasl.oauthbearer.token.endpoint.url = {url}\n\
+         a.sasl.jaas.config = \
+         org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required {options};\n\
+         {lines}\n"
+    )
+}
+
+#[test]
+fn tokens_of_a_server_are_asked_for_as_the_file_says_and_with_javas_defaults() {
+    let server = |lines: &str| {
+        let settings = loaded(&token_lines("https://idp:8443/t?x=y", "clientSecret=\"s\"", lines));
+        assert_eq!(settings.warnings, [], "{lines}");
+        let security = &settings.clusters[&ClusterAlias::new("a")].security;
+        let sasl = security.sasl.clone().expect("a login");
+        assert_eq!(sasl.token_file, None);
+        *sasl.token_server.expect("a token server")
+    };
+    let id = "a.sasl.oauthbearer.client.credentials.client.id = me";
+    let of = server(id);
+    assert_eq!((of.endpoint.address.port, of.endpoint.path.as_str()), (8443, "/t?x=y"));
+    assert_eq!(of.client_id.expect("an id").get().expect("an id").reveal(), "me");
+    assert_eq!((of.client_secret, of.scope, of.header_urlencode), (None, None, false));
+    assert_eq!((of.refresh.window_permille, of.refresh.jitter_permille), (800, 50));
+    let seconds = Duration::from_secs;
+    assert_eq!((of.refresh.min_period, of.refresh.buffer), (seconds(60), seconds(300)));
+    assert_eq!(of.retry, (Duration::from_millis(100), seconds(5)));
+    assert_eq!((of.connect_timeout, of.read_timeout), (seconds(10), seconds(10)));
+
+    let of = server(&format!(
+        "{id}\na.sasl.oauthbearer.scope = kafka all\na.sasl.oauthbearer.header.urlencode = TRUE\n\
+         a.sasl.login.refresh.window.factor = 0.5\na.sasl.login.refresh.window.jitter = 0.25\n\
+         a.sasl.login.refresh.min.period.seconds = 1\na.sasl.login.refresh.buffer.seconds = 2\n\
+         a.sasl.login.retry.backoff.ms = 7\na.sasl.login.retry.backoff.max.ms = 8\n\
+         a.sasl.login.connect.timeout.ms = 9\na.sasl.login.read.timeout.ms = 11"
+    ));
+    assert_eq!((of.scope.as_deref(), of.header_urlencode), (Some("kafka all"), true));
+    assert_eq!((of.refresh.window_permille, of.refresh.jitter_permille), (500, 250));
+    assert_eq!((of.refresh.min_period, of.refresh.buffer), (seconds(1), seconds(2)));
+    assert_eq!(of.retry, (Duration::from_millis(7), Duration::from_millis(8)));
+    let answers = (of.connect_timeout, of.read_timeout);
+    assert_eq!(answers, (Duration::from_millis(9), Duration::from_millis(11)));
+}
+
+#[test]
+fn what_keeps_tokens_from_coming_is_told_with_the_key_before_anybody_is_asked() {
+    let both = "clientId=\"me\" clientSecret=\"hunter2\"";
+    let url = "https://idp/t";
+    for (url, options, line, word) in [
+        (url, "clientId=\"me\"", "", "client.credentials.client.secret"),
+        (url, "clientSecret=\"hunter2\"", "", "client.credentials.client.id"),
+        (url, "ssl.provider=\"X\" clientId=\"me\" clientSecret=\"hunter2\"", "", "ssl.provider"),
+        ("http://idp/t", both, "", "https://HOST/PATH"),
+        ("https://me:hunter2@idp/t", both, "", "https://HOST:PORT/PATH"),
+        ("https://idp:99999/t", both, "", "https://HOST:PORT/PATH"),
+        (url, both, "a.sasl.login.refresh.window.factor = 0.4", "from 0.5 to 1"),
+        (url, both, "a.sasl.login.refresh.window.jitter = 0.3", "from 0 to 0.25"),
+        (url, both, "a.sasl.login.refresh.buffer.seconds = 3601", "from 0 to 3600"),
+        (url, both, "a.sasl.login.read.timeout.ms = 0", "from 1 to"),
+    ] {
+        let text = problems(&token_lines(url, options, line)).to_string();
+        assert!(text.contains(word), "{text}");
+    }
+    let text = problems(&token_lines(url, "clientSecret=\"hunter2\"", "")).to_string();
+    assert!(!text.contains("hunter2"), "{text}");
+    let unchecked = format!("{both} ssl.endpoint.identification.algorithm=\"\"");
+    let text = render_warnings("x", &loaded(&token_lines(url, &unchecked, "")).warnings);
+    assert!(text.contains("token server's host name is not checked"), "{text}");
+    assert!(!text.contains("hunter2"), "{text}");
+}
+
 #[test]
 fn a_plain_password_without_tls_and_unchecked_host_names_are_warned_about() {
     let lines = "a->b.enabled = true\n\

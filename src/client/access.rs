@@ -1,15 +1,17 @@
 //! What it takes to get a connection of one cluster, and how often a refused login is tried.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::certificates::{CertificateRole, SeenCertificate};
 use super::clock::Clock;
 use super::dial::Dialer;
 use super::login;
 use super::retry::Jitter;
 use super::security::{SaslSettings, Security};
 use super::tls::Tls;
-use crate::model::{ClusterAlias, Moment};
+use super::token::Tokens;
+use crate::model::{ClusterAlias, Moment, Secret};
 use crate::wire::Versions;
 use crate::wire::{AuthError, Authentication, OutFrame};
 
@@ -41,6 +43,8 @@ pub(super) struct Access {
     pub(super) patience: Duration,
     pub(super) tls: Option<Tls>,
     pub(super) sasl: Option<SaslSettings>,
+    /// Tokens that a server gives.
+    pub(super) tokens: Option<Arc<Tokens>>,
     refusals: Mutex<Refusals>,
 }
 
@@ -65,12 +69,25 @@ impl Access {
         dialer: Dialer,
         client_id: &str,
         patience: Duration,
+        clock: Clock,
     ) -> Self {
         Self {
             dialer,
             client_id: client_id.to_owned(),
             patience,
-            tls: security.tls.clone().map(|settings| Tls::new(settings, alias.clone())),
+            tls: security
+                .tls
+                .clone()
+                .map(|settings| Tls::new(settings, alias.clone(), CertificateRole::Broker)),
+            tokens: security.sasl.as_ref().and_then(|sasl| {
+                let settings = sasl.token_server.as_deref()?.clone();
+                // Clusters of one process do not ask in step either.
+                let seed = alias
+                    .as_str()
+                    .bytes()
+                    .fold(clock.seed(), |seed, byte| seed.rotate_left(8) ^ u64::from(byte));
+                Some(Arc::new(Tokens::new(settings, sasl.jaas.clone(), alias, seed)))
+            }),
             sasl: security.sasl.clone(),
             refusals: Mutex::default(),
         }
@@ -123,6 +140,30 @@ impl Access {
         }
     }
 
+    /// Certificates that connections rest on, as far as seen: brokers' and the token server's.
+    pub(super) fn certificates(&self) -> Vec<SeenCertificate> {
+        let mut all = self.tls.as_ref().map(Tls::certificates).unwrap_or_default();
+        all.extend(self.tokens.iter().flat_map(|tokens| tokens.grant().certificates()));
+        all
+    }
+
+    /// The token that a server gave, if one is held.
+    pub(super) fn token(&self, clock: Clock) -> Option<Secret> {
+        self.tokens.as_ref()?.now(clock).ok()
+    }
+
+    /// Sees to what a login needs from elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// [`LoginError::Credentials`] if it cannot be had.
+    pub(super) async fn prepare(&self, clock: Clock) -> Result<(), LoginError> {
+        match &self.tokens {
+            Some(tokens) => tokens.ready(clock).await.map_err(LoginError::Credentials),
+            None => Ok(()),
+        }
+    }
+
     /// Begins a login; `None` if there is none to do.
     ///
     /// # Errors
@@ -134,7 +175,11 @@ impl Access {
         clock: Clock,
     ) -> Result<Option<(Authentication, OutFrame)>, LoginError> {
         let Some(sasl) = &self.sasl else { return Ok(None) };
-        let credentials = login::credentials(sasl, clock).map_err(LoginError::Credentials)?;
+        let credentials = match &self.tokens {
+            Some(tokens) => tokens.now(clock).and_then(|token| login::with_token(sasl, token)),
+            None => login::credentials(sasl, clock),
+        };
+        let credentials = credentials.map_err(LoginError::Credentials)?;
         let begun = Authentication::begin(versions, sasl.mechanism, &credentials, &self.client_id)?;
         Ok(Some(begun))
     }
@@ -181,10 +226,18 @@ mod tests {
             mechanism: Mechanism::Plain,
             jaas: Provided::fixed(""),
             token_file: None,
+            token_server: None,
         };
         let security = Security { tls: None, sasl: Some(sasl) };
         let alias = ClusterAlias::new("a");
-        Access::new(&alias, &security, Dialer::default(), "me", Duration::from_secs(1))
+        Access::new(
+            &alias,
+            &security,
+            Dialer::default(),
+            "me",
+            Duration::from_secs(1),
+            Clock::start(),
+        )
     }
 
     #[tokio::test(start_paused = true)]

@@ -27,6 +27,8 @@ pub enum CertificateRole {
     Authority,
     /// A broker's.
     Broker,
+    /// That of the server that gives tokens.
+    TokenServer,
 }
 
 impl CertificateRole {
@@ -37,6 +39,7 @@ impl CertificateRole {
             Self::Own => "own",
             Self::Authority => "authority",
             Self::Broker => "broker",
+            Self::TokenServer => "token_server",
         }
     }
 }

@@ -22,7 +22,6 @@ use super::metadata::MetadataView;
 use super::principal;
 use super::retry::Backoff;
 use super::security::Security;
-use super::tls::Tls;
 use crate::model::{ClusterAlias, Leader, NodeId, PartitionIndex, TopicName};
 use crate::wire::message::{self, Call};
 use crate::wire::{Api, ErrorCode, Malformed, NoVersion};
@@ -148,6 +147,7 @@ impl Cluster {
             settings.dialer.clone(),
             &settings.client_id,
             settings.connect_timeout,
+            clock,
         );
         let inner = Inner {
             settings,
@@ -162,6 +162,16 @@ impl Cluster {
             principal: OnceLock::new(),
         };
         let cluster = Self { inner: Arc::new(inner) };
+        if let Some(tokens) = cluster.inner.access.tokens.clone() {
+            let shutdown = shutdown.clone();
+            tracker.spawn(async move {
+                tokio::select! {
+                    biased;
+                    () = shutdown.cancelled() => {}
+                    () = tokens.refresh(clock) => {}
+                }
+            });
+        }
         let refresher = cluster.clone();
         tracker.spawn(async move {
             tokio::select! {
@@ -189,10 +199,11 @@ impl Cluster {
     /// `User:NAME` where only the broker knows.
     #[must_use]
     pub fn principal(&self) -> &str {
+        let Inner { settings: ClusterSettings { security, .. }, access, clock, .. } = &*self.inner;
         match self.inner.principal.get() {
             Some(name) => name,
             // What cannot be read now may be later.
-            None => match principal::of(&self.inner.settings.security, self.inner.clock) {
+            None => match principal::of(security, access.token(*clock).as_ref(), *clock) {
                 Some(name) => self.inner.principal.get_or_init(|| name),
                 None => principal::UNKNOWN,
             },
@@ -202,7 +213,7 @@ impl Cluster {
     /// Certificates that its connections rest on, as far as seen.
     #[must_use]
     pub fn certificates(&self) -> Vec<SeenCertificate> {
-        self.inner.access.tls.as_ref().map(Tls::certificates).unwrap_or_default()
+        self.inner.access.certificates()
     }
 
     /// The clock that all of this runs on.

@@ -172,6 +172,7 @@ impl Connection {
         tracker: &TaskTracker,
     ) -> Result<Self, ConnectError> {
         let patience = access.patience;
+        access.prepare(clock).await?;
         let leave =
             access.ask_leave(clock).map_err(|(wait, why)| ConnectError::Held { wait, why })?;
         let mut stream = match (dial(&access.dialer, endpoint, patience).await?, &access.tls) {

@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use zeroize::Zeroizing;
 
 use super::pem;
-use super::security::{Provided, Security, Store, StoreFormat, Trust};
+use super::security::{Provided, Security, Store, StoreFormat, TlsSettings, Trust};
 use crate::model::Secret;
 
 /// A store with thousands of certificates is a few megabytes.
@@ -64,19 +64,27 @@ impl Security {
     /// Store files that cannot be opened: the key that names each, and why.
     #[must_use]
     pub fn unreadable_files(&self) -> Vec<(&'static str, String)> {
-        let Some(tls) = &self.tls else { return Vec::new() };
-        let trust = match &tls.trust {
+        let trust = |tls: &'_ TlsSettings| match &tls.trust {
             Trust::System => None,
-            Trust::Store(store) => Some(store),
+            Trust::Store(store) => Some(store.clone()),
         };
-        let stores =
-            [("ssl.truststore.location", trust), ("ssl.keystore.location", tls.identity.as_ref())];
-        let failed = |(key, store): (&'static str, Option<&Store>)| {
+        let of_brokers = self.tls.iter().flat_map(|tls| {
+            [
+                ("ssl.truststore.location", trust(tls)),
+                ("ssl.keystore.location", tls.identity.clone()),
+            ]
+        });
+        let server = self.sasl.as_ref().and_then(|sasl| sasl.token_server.as_deref());
+        let of_server = server.into_iter().flat_map(|server| {
+            [trust(&server.tls), server.tls.identity.clone()]
+                .map(|store| ("sasl.jaas.config", store))
+        });
+        let failed = |(key, store): (&'static str, Option<Store>)| {
             let Some(Store::File { path, .. }) = store else { return None };
-            let error = fs::File::open(path).err()?;
+            let error = fs::File::open(&path).err()?;
             Some((key, format!("{} cannot be read: {error}", path.display())))
         };
-        stores.into_iter().filter_map(failed).collect()
+        of_brokers.chain(of_server).filter_map(failed).collect()
     }
 }
 

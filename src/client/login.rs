@@ -48,25 +48,42 @@ pub fn credentials(settings: &SaslSettings, clock: Clock) -> Result<Credentials,
             Ok(Credentials::Password { user: user.into(), password: Secret::new(password), token })
         }
         Mechanism::OauthBearer => {
-            let token = match &settings.token_file {
-                Some(path) => token_from(path)?,
-                None => unsecured(module, clock)?,
-            };
-            let prefix = if settings.token_file.is_some() {
-                "extension_"
-            } else {
-                "unsecuredLoginExtension_"
-            };
-            let extensions = module.options.iter().filter_map(|(name, value)| {
-                Some((name.strip_prefix(prefix)?.to_owned(), value.reveal().to_owned()))
-            });
-            Ok(Credentials::Bearer { token, extensions: extensions.collect() })
+            if settings.token_server.is_some() {
+                return Err("its token comes from a server".into());
+            }
+            match &settings.token_file {
+                Some(path) => Ok(bearer(module, token_from(path)?, "extension_")),
+                None => Ok(bearer(module, unsecured(module, clock)?, "unsecuredLoginExtension_")),
+            }
         }
     }
 }
 
+/// Whoever holds this token, which a server gave.
+///
+/// # Errors
+///
+/// What is wrong with `sasl.jaas.config`.
+pub(super) fn with_token(settings: &SaslSettings, token: Secret) -> Result<Credentials, String> {
+    let text = settings.jaas.get().map_err(|error| format!("`sasl.jaas.config`: {error}"))?;
+    let modules = jaas::parse(text.reveal())
+        .map_err(|error| format!("`sasl.jaas.config` cannot be read: {error}"))?;
+    Ok(bearer(choose(settings.mechanism, &modules)?, token, "extension_"))
+}
+
+/// A token, and the options beginning with `prefix` that are sent along.
+fn bearer(module: &LoginModule, token: Secret, prefix: &str) -> Credentials {
+    let extensions = module.options.iter().filter_map(|(name, value)| {
+        Some((name.strip_prefix(prefix)?.to_owned(), value.reveal().to_owned()))
+    });
+    Credentials::Bearer { token, extensions: extensions.collect() }
+}
+
 /// The login module that a mechanism uses.
-fn choose(mechanism: Mechanism, modules: &[LoginModule]) -> Result<&LoginModule, String> {
+pub(super) fn choose(
+    mechanism: Mechanism,
+    modules: &[LoginModule],
+) -> Result<&LoginModule, String> {
     const PACKAGE: &str = "org.apache.kafka.common.security.";
     let (plain, scram, bearer) =
         ("plain.PlainLoginModule", "scram.ScramLoginModule", "oauthbearer.OAuthBearerLoginModule");
@@ -113,13 +130,23 @@ fn token_from(path: &Path) -> Result<Secret, String> {
         .map(Zeroizing::new)
         .map_err(|error| format!("no token in {}: {error}", at()))?;
     let token = text.trim();
-    // Java wants three parts with two dots; anything else would be refused far from here.
+    check_token(token).map_err(|error| format!("{}: {error}", at()))?;
+    Ok(Secret::new(token))
+}
+
+/// Whether a text can be a token: Java wants three parts with two dots, and anything else would be
+/// refused far from here.
+///
+/// # Errors
+///
+/// That it cannot; the text is not shown.
+pub(super) fn check_token(token: &str) -> Result<(), String> {
     let parts = token.split('.').count();
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.=~+/".contains(c);
     if parts == 3 && token.chars().all(fits) {
-        Ok(Secret::new(token))
+        Ok(())
     } else {
-        Err(format!("{} holds no JWT in its compact form", at()))
+        Err("it holds no JWT in its compact form".into())
     }
 }
 
@@ -186,7 +213,10 @@ mod tests {
 
     fn login(mechanism: Mechanism, jaas: &str) -> Result<Credentials, String> {
         let jaas = Provided::fixed(jaas);
-        credentials(&SaslSettings { mechanism, jaas, token_file: None }, Clock::start())
+        credentials(
+            &SaslSettings { mechanism, jaas, token_file: None, token_server: None },
+            Clock::start(),
+        )
     }
 
     const PLAIN: &str = "org.apache.kafka.common.security.plain.PlainLoginModule required \

@@ -15,6 +15,7 @@ mod dial;
 mod epochs;
 mod fetch_session;
 mod frame_budget;
+mod grant;
 mod groups;
 mod inflow;
 mod jaas;
@@ -30,6 +31,7 @@ mod pulse;
 mod retry;
 mod security;
 mod tls;
+mod token;
 
 pub use access::LoginError;
 pub use admin::{
@@ -43,6 +45,7 @@ pub use connection::{Answer, ConnectError, Connection, ConnectionFault, FaultCau
 pub use dial::{Connect, DialError, Dialer, Endpoint};
 pub use fetch_session::{FetchSession, SessionKey, SessionPlan};
 pub use frame_budget::FrameBudget;
+pub use grant::{check_token_settings, token_tls};
 pub use groups::{Committed, ListedGroup, Offsets as GroupOffsets, Outcomes as GroupOutcomes};
 pub use log::{Appended, LogError, LogRecord, NewRecord, ScannedBatch};
 pub use login::credentials;
@@ -50,6 +53,7 @@ pub use metadata::{Broker, MetadataView, PartitionView, TopicView};
 pub use pulse::{Pulse, PulseTrouble};
 pub use retry::{Backoff, Jitter};
 pub use security::{
-    Provide, Provided, SaslSettings, Security, Store, StoreFormat, TlsSettings, Trust,
+    Provide, Provided, RefreshRule, SaslSettings, Security, Store, StoreFormat, TlsSettings,
+    TokenSettings, TokenUrl, Trust,
 };
 pub use tls::{TlsError, cipher_suites};

@@ -8,6 +8,7 @@ use super::clock::Clock;
 use super::keystore::{self, Purpose};
 use super::login;
 use super::security::{Security, Store};
+use crate::model::Secret;
 use crate::wire::sasl::Credentials;
 
 /// Where only the broker knows: its authorizer's log names the principal.
@@ -15,9 +16,13 @@ pub(super) const UNKNOWN: &str = "User:NAME";
 
 /// The principal that brokers make of our credentials by default (`DefaultKafkaPrincipalBuilder`):
 /// the user of a login, the name in a client certificate, or nobody's. A broker's
-/// `ssl.principal.mapping.rules` and its own builders are not known here.
-pub(super) fn of(security: &Security, clock: Clock) -> Option<String> {
+/// `ssl.principal.mapping.rules` and its own builders are not known here. `token` is the one that a
+/// server gave.
+pub(super) fn of(security: &Security, token: Option<&Secret>, clock: Clock) -> Option<String> {
     let user = |name: &str| Some(format!("User:{name}"));
+    if let Some(token) = token {
+        return user(&subject(token.reveal())?);
+    }
     if let Some(sasl) = &security.sasl {
         return match login::credentials(sasl, clock).ok()? {
             // A delegation token speaks for its owner, whom it does not name.
@@ -58,8 +63,8 @@ mod tests {
 
     fn logged_in(mechanism: Mechanism, jaas: &str) -> Option<String> {
         let jaas = Provided::fixed(jaas);
-        let sasl = Some(SaslSettings { mechanism, jaas, token_file: None });
-        of(&Security { tls: None, sasl }, Clock::start())
+        let sasl = Some(SaslSettings { mechanism, jaas, token_file: None, token_server: None });
+        of(&Security { tls: None, sasl }, None, Clock::start())
     }
 
     #[test]
@@ -74,6 +79,6 @@ mod tests {
         let bearer = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required \
                       unsecuredLoginStringClaim_sub=\"uma\";";
         assert_eq!(logged_in(Mechanism::OauthBearer, bearer), Some("User:uma".into()));
-        assert_eq!(of(&Security::default(), Clock::start()), Some("User:ANONYMOUS".into()));
+        assert_eq!(of(&Security::default(), None, Clock::start()), Some("User:ANONYMOUS".into()));
     }
 }

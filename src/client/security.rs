@@ -3,7 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::dial::Endpoint;
 use crate::model::Secret;
 use crate::wire::sasl::Mechanism;
 
@@ -98,6 +100,63 @@ pub struct SaslSettings {
     pub jaas: Provided,
     /// Where a token is read from for OAUTHBEARER (`file:` URLs); `None` to make an unsecured one.
     pub token_file: Option<PathBuf>,
+    /// The server that tokens are asked of for OAUTHBEARER (`https:` URLs).
+    pub token_server: Option<Box<TokenSettings>>,
+}
+
+/// How tokens are got by the client-credentials grant (RFC 6749).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenSettings {
+    /// The server (`sasl.oauthbearer.token.endpoint.url`).
+    pub endpoint: TokenUrl,
+    /// Who asks; without it, `clientId` among the options of `sasl.jaas.config`.
+    pub client_id: Option<Provided>,
+    /// Its secret; without it, `clientSecret` there.
+    pub client_secret: Option<Provided>,
+    /// What to ask a token for; without it, `scope` there.
+    pub scope: Option<String>,
+    /// Whether id and secret are URL-encoded in the header.
+    pub header_urlencode: bool,
+    /// TLS of the server.
+    pub tls: TlsSettings,
+    /// How long connecting may take.
+    pub connect_timeout: Duration,
+    /// How long the answer may take.
+    pub read_timeout: Duration,
+    /// When a token is refreshed.
+    pub refresh: RefreshRule,
+    /// First and longest pause before a question that failed is put again.
+    pub retry: (Duration, Duration),
+}
+
+/// Where a token server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenUrl {
+    /// Its address.
+    pub address: Endpoint,
+    /// Path and query.
+    pub path: String,
+}
+
+impl fmt::Display for TokenUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A query may hold what is nobody's business.
+        let path = self.path.split('?').next().unwrap_or_default();
+        write!(f, "https://{}{path}", self.address)
+    }
+}
+
+/// When a token is refreshed (`sasl.login.refresh.*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefreshRule {
+    /// The part of its life after which it is, in thousandths.
+    pub window_permille: u32,
+    /// At most so much later, in thousandths.
+    pub jitter_permille: u32,
+    /// Not sooner after the last refresh, if the token lasts that long.
+    pub min_period: Duration,
+    /// Not later before its end, if the token lasts that long.
+    pub buffer: Duration,
 }
 
 /// Fills in what a text only points at, such as `${file:/run/secrets:password}`.

@@ -64,6 +64,8 @@ fn iana(suite: rustls::CipherSuite) -> String {
 pub(super) struct Tls {
     settings: TlsSettings,
     alias: ClusterAlias,
+    /// Whose certificate the other side shows.
+    peer: CertificateRole,
     made: Mutex<Option<Made>>,
     certificates: Certificates,
 }
@@ -81,9 +83,9 @@ struct Made {
 }
 
 impl Tls {
-    pub(super) fn new(settings: TlsSettings, alias: ClusterAlias) -> Self {
+    pub(super) fn new(settings: TlsSettings, alias: ClusterAlias, peer: CertificateRole) -> Self {
         let certificates = Certificates::new(alias.clone());
-        Self { settings, alias, made: Mutex::default(), certificates }
+        Self { settings, alias, peer, made: Mutex::default(), certificates }
     }
 
     /// Shakes hands over `stream`, within `patience`.
@@ -105,7 +107,7 @@ impl Tls {
             .map_err(|_| TlsError::Silent(patience))?
             .map_err(|error| TlsError::Handshake(words(&error, host)))?;
         let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-        self.certificates.note(CertificateRole::Broker, chain, &trusted, clock);
+        self.certificates.note(self.peer, chain, &trusted, clock);
         Ok(Box::new(stream))
     }
 

@@ -22,6 +22,7 @@ mod security;
 mod settings;
 mod storage;
 mod times;
+mod tokens;
 
 pub use load::load;
 pub use problems::{Problem, Problems, render_warnings};

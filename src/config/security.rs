@@ -15,6 +15,9 @@ use crate::client::{
 use crate::model::ClusterAlias;
 use crate::wire::sasl::Mechanism;
 
+/// Where tokens are got.
+pub(super) const URL: &str = "sasl.oauthbearer.token.endpoint.url";
+
 const NO_CLASSES: &str = "Java classes cannot be loaded here";
 
 /// Callback handlers that we stand in for.
@@ -68,8 +71,8 @@ pub(super) fn same_for_role(
     }
 }
 
-struct Keys<'k, 'r, 'a> {
-    reader: &'k mut Reader<'r>,
+pub(super) struct Keys<'k, 'r, 'a> {
+    pub(super) reader: &'k mut Reader<'r>,
     filled: &'k Filled,
     alias: &'k ClusterAlias,
     map: &'k Map<'a>,
@@ -77,15 +80,15 @@ struct Keys<'k, 'r, 'a> {
 
 impl<'a> Keys<'_, '_, 'a> {
     /// A value that is set and not empty.
-    fn get(&self, key: &str) -> Option<&Layered<'a>> {
+    pub(super) fn get(&self, key: &str) -> Option<&Layered<'a>> {
         of_cluster(self.map, key).filter(|value| !Reader::text(value).is_empty())
     }
 
-    fn text(&self, key: &str) -> Option<&'a str> {
+    pub(super) fn text(&self, key: &str) -> Option<&'a str> {
         self.get(key).map(Reader::text)
     }
 
-    fn provided(&mut self, key: &str) -> Option<Provided> {
+    pub(super) fn provided(&mut self, key: &str) -> Option<Provided> {
         let value = self.get(key)?;
         let (place, text) = (value.chosen.key.place(0), Reader::text(value));
         if self.filled.is_from_environment(place) {
@@ -95,7 +98,7 @@ impl<'a> Keys<'_, '_, 'a> {
         Some(self.filled.provided(place, text))
     }
 
-    fn error(&mut self, key: &str, message: impl Into<String>, hint: Option<&str>) {
+    pub(super) fn error(&mut self, key: &str, message: impl Into<String>, hint: Option<&str>) {
         let hint = hint.map(ToOwned::to_owned);
         match of_cluster(self.map, key).map(|value| value.chosen) {
             Some(entry) => self.reader.error(entry, Part::Value, message, hint),
@@ -109,7 +112,7 @@ impl<'a> Keys<'_, '_, 'a> {
         }
     }
 
-    fn warn(&mut self, key: &str, message: impl Into<String>, hint: Option<&str>) {
+    pub(super) fn warn(&mut self, key: &str, message: impl Into<String>, hint: Option<&str>) {
         if let Some(value) = of_cluster(self.map, key) {
             self.reader.warn(value.chosen, Part::Value, message, hint.map(ToOwned::to_owned));
         }
@@ -281,20 +284,22 @@ impl<'a> Keys<'_, '_, 'a> {
             self.error("sasl.jaas.config", message, Some(&hint));
             return None;
         };
-        let token_file = match mechanism {
-            Mechanism::OauthBearer => self.token_file(),
-            Mechanism::Plain | Mechanism::ScramSha256 | Mechanism::ScramSha512 => None,
-        };
-        let asked = self.get("sasl.oauthbearer.token.endpoint.url").is_some();
-        let settings = SaslSettings { mechanism, jaas, token_file };
-        if mechanism == Mechanism::OauthBearer && asked && settings.token_file.is_none() {
-            return None;
+        let mut settings = SaslSettings { mechanism, jaas, token_file: None, token_server: None };
+        if mechanism == Mechanism::OauthBearer
+            && let Some(url) = self.text(URL)
+        {
+            if url.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")) {
+                let server = self.token_server(url, &settings.jaas)?;
+                settings.token_server = Some(Box::new(server));
+                return Some(settings);
+            }
+            settings.token_file = Some(self.token_file()?);
         }
         match credentials(&settings, Clock::start()) {
             Ok(_) => {}
             // A token may be written later; it is looked for at each login.
             Err(why) if settings.token_file.is_some() => {
-                self.warn("sasl.oauthbearer.token.endpoint.url", why, None);
+                self.warn(URL, why, None);
             }
             Err(why) => self.error("sasl.jaas.config", why, None),
         }
@@ -327,15 +332,14 @@ impl<'a> Keys<'_, '_, 'a> {
 
     /// The file behind `file:///path`.
     fn token_file(&mut self) -> Option<PathBuf> {
-        let key = "sasl.oauthbearer.token.endpoint.url";
-        let text = self.text(key)?;
+        let text = self.text(URL)?;
         let path = text.strip_prefix("file:").map(|rest| rest.strip_prefix("//").unwrap_or(rest));
         match path.filter(|path| path.starts_with('/')) {
             Some(path) => Some(PathBuf::from(path)),
             None => {
-                let message = "only tokens in files are read in this version";
-                let hint = "let something else renew the token in a file, and write file:///path";
-                self.error(key, message, Some(hint));
+                let message = "tokens are asked for over https, or read from a file";
+                let hint = "write https://HOST/PATH, or file:///path";
+                self.error(URL, message, Some(hint));
                 None
             }
         }

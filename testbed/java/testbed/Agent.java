@@ -53,6 +53,7 @@ public final class Agent {
         all.put("delays", (args, stop) -> new Delays(args, stop).run());
         all.put("journal", (args, stop) -> new Journal(args, stop).run());
         all.put("ids", (args, stop) -> Journal.ids(args));
+        all.put("token_server", Tokens::serve);
         all.put("latency", (args, stop) -> Latency.run(args, stop));
         this.ops = all;
     }
