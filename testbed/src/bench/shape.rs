@@ -107,8 +107,8 @@ impl Shape {
     const fn records(self, quick: bool) -> u64 {
         let all = match self {
             Self::Kib | Self::Tls => 2 * 1_024 * 1_024,
-            Self::Small => 10_000_000,
-            Self::TenKib => 200_000,
+            Self::Small => 40_000_000,
+            Self::TenKib => 800_000,
             Self::One | Self::Many | Self::Delayed | Self::DelayedTarget => 1_024 * 1_024,
             Self::Compacted => 1_600_000,
             Self::Txn | Self::TlsSmallBatches => 400_000,
