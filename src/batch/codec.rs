@@ -2,9 +2,11 @@
 //!
 //! Every codec stops at a cap on what comes out, so a small batch cannot ask for much memory.
 
+use std::cell::RefCell;
 use std::io::{self, Read, Write};
 
 use super::header::Codec;
+use super::spare::Buffer;
 
 /// Most bytes that the records of one batch may unpack to.
 ///
@@ -45,46 +47,84 @@ pub enum CodecError {
     },
 }
 
+/// Bytes of the largest zstd context that is kept. The window of a batch decides: 2 MiB at level
+/// 3, 8 MiB at the highest levels; a frame may name one of 128 MiB.
+const ZSTD_KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+thread_local! {
+    // A context is a megabyte and more, and making one costs as much as packing a small batch.
+    static ZSTD: RefCell<Option<Zstd>> = const { RefCell::new(None) };
+}
+
+/// What zstd keeps from one batch to the next.
+struct Zstd {
+    packing: zstd::bulk::Compressor<'static>,
+    unpacking: zstd::zstd_safe::DCtx<'static>,
+}
+
+fn with_zstd<T>(work: impl FnOnce(&mut Zstd) -> io::Result<T>) -> io::Result<T> {
+    ZSTD.with_borrow_mut(|kept| {
+        let zstd = match kept {
+            Some(zstd) => zstd,
+            None => kept.insert(Zstd {
+                packing: zstd::bulk::Compressor::new(zstd::DEFAULT_COMPRESSION_LEVEL)?,
+                unpacking: zstd::zstd_safe::DCtx::create(),
+            }),
+        };
+        let done = work(zstd);
+        if zstd.unpacking.sizeof() > ZSTD_KEPT_BYTES_MAX {
+            *kept = None;
+        }
+        done
+    })
+}
+
 /// The records of a batch as they were before compression.
 ///
 /// # Errors
 ///
 /// [`CodecError`] if the bytes are damaged or unpack to more than the cap.
-pub(super) fn unpack(codec: Codec, packed: &[u8]) -> Result<Vec<u8>, CodecError> {
+pub(super) fn unpack(codec: Codec, packed: &[u8]) -> Result<Buffer, CodecError> {
     unpack_at_most(codec, packed, UNPACKED_BYTES_MAX)
 }
 
-fn unpack_at_most(codec: Codec, packed: &[u8], max: usize) -> Result<Vec<u8>, CodecError> {
-    let damaged = |cause| CodecError::Damaged { codec, cause };
-    match codec {
-        Codec::None => Ok(packed.to_vec()),
-        Codec::Gzip => read_capped(codec, flate2::read::MultiGzDecoder::new(packed), max),
-        Codec::Lz4 => read_capped(codec, lz4_flex::frame::FrameDecoder::new(packed), max),
-        Codec::Zstd => {
-            read_capped(codec, zstd::stream::read::Decoder::new(packed).map_err(damaged)?, max)
+fn unpack_at_most(codec: Codec, packed: &[u8], max: usize) -> Result<Buffer, CodecError> {
+    let mut out = Buffer::take();
+    let read = match codec {
+        Codec::None => {
+            out.extend_from_slice(packed);
+            Ok(())
         }
-        Codec::Snappy => unpack_snappy(packed, max),
-    }
-}
-
-fn read_capped(codec: Codec, reader: impl Read, max: usize) -> Result<Vec<u8>, CodecError> {
-    let mut out = Vec::new();
-    reader
-        .take(max as u64 + 1)
-        .read_to_end(&mut out)
-        .map_err(|cause| CodecError::Damaged { codec, cause })?;
+        Codec::Gzip => read_capped(flate2::read::MultiGzDecoder::new(packed), max, &mut out),
+        Codec::Lz4 => read_capped(lz4_flex::frame::FrameDecoder::new(packed), max, &mut out),
+        Codec::Zstd => with_zstd(|zstd| {
+            let context = &mut zstd.unpacking;
+            // What a damaged batch has left behind.
+            context.reset(zstd::zstd_safe::ResetDirective::SessionOnly).map_err(zstd_error)?;
+            read_capped(zstd::stream::read::Decoder::with_context(packed, context), max, &mut out)
+        }),
+        Codec::Snappy => return unpack_snappy(packed, max, &mut out).map(|()| out),
+    };
+    read.map_err(|cause| CodecError::Damaged { codec, cause })?;
     if out.len() > max {
         return Err(CodecError::TooLarge { codec, max });
     }
     Ok(out)
 }
 
+fn zstd_error(code: usize) -> io::Error {
+    io::Error::other(zstd::zstd_safe::get_error_name(code))
+}
+
+/// At most one byte more than `max`.
+fn read_capped(reader: impl Read, max: usize, out: &mut Vec<u8>) -> io::Result<()> {
+    reader.take(max as u64 + 1).read_to_end(out).map(drop)
+}
+
 /// Java writes blocks with lengths behind a header; librdkafka writes one raw block.
-fn unpack_snappy(packed: &[u8], max: usize) -> Result<Vec<u8>, CodecError> {
-    let mut out = Vec::new();
+fn unpack_snappy(packed: &[u8], max: usize, out: &mut Vec<u8>) -> Result<(), CodecError> {
     if packed.get(..8) != Some(&SNAPPY_JAVA_HEADER[..8]) {
-        append_snappy_block(packed, max, &mut out)?;
-        return Ok(out);
+        return append_snappy_block(packed, max, out);
     }
     let cut = || CodecError::Damaged {
         codec: Codec::Snappy,
@@ -93,10 +133,10 @@ fn unpack_snappy(packed: &[u8], max: usize) -> Result<Vec<u8>, CodecError> {
     let mut rest = packed.get(SNAPPY_JAVA_HEADER.len()..).ok_or_else(cut)?;
     while let Some((length, after)) = rest.split_first_chunk::<4>() {
         let length = u32::from_be_bytes(*length) as usize;
-        append_snappy_block(after.get(..length).ok_or_else(cut)?, max, &mut out)?;
+        append_snappy_block(after.get(..length).ok_or_else(cut)?, max, out)?;
         rest = &after[length..];
     }
-    if rest.is_empty() { Ok(out) } else { Err(cut()) }
+    if rest.is_empty() { Ok(()) } else { Err(cut()) }
 }
 
 fn append_snappy_block(block: &[u8], max: usize, out: &mut Vec<u8>) -> Result<(), CodecError> {
@@ -117,60 +157,73 @@ fn append_snappy_block(block: &[u8], max: usize, out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// Compresses records as a Kafka producer does.
+/// Appends records to `out`, compressed as a Kafka producer does.
 ///
 /// # Errors
 ///
 /// [`CodecError::Damaged`] with the codec's words, which writing into memory does not give in
 /// practice.
-pub(super) fn pack(codec: Codec, records: &[u8]) -> Result<Vec<u8>, CodecError> {
-    pack_io(codec, records).map_err(|cause| CodecError::Damaged { codec, cause })
+pub(super) fn pack(codec: Codec, records: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+    pack_io(codec, records, out).map_err(|cause| CodecError::Damaged { codec, cause })
 }
 
-fn pack_io(codec: Codec, records: &[u8]) -> io::Result<Vec<u8>> {
+fn pack_io(codec: Codec, records: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     match codec {
-        Codec::None => Ok(records.to_vec()),
+        Codec::None => out.extend_from_slice(records),
         Codec::Gzip => {
-            let mut encoder =
-                flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+            let mut encoder = flate2::write::GzEncoder::new(out, flate2::Compression::default());
             encoder.write_all(records)?;
-            encoder.finish()
+            encoder.finish()?;
         }
         Codec::Lz4 => {
             // Java refuses blocks that depend on one another (`Lz4BlockInputStream`).
             let info = lz4_flex::frame::FrameInfo::new()
                 .block_mode(lz4_flex::frame::BlockMode::Independent)
                 .block_size(lz4_flex::frame::BlockSize::Max64KB);
-            let mut encoder = lz4_flex::frame::FrameEncoder::with_frame_info(info, Vec::new());
+            let mut encoder = lz4_flex::frame::FrameEncoder::with_frame_info(info, out);
             encoder.write_all(records)?;
-            encoder.finish().map_err(io::Error::other)
+            encoder.finish().map_err(io::Error::other)?;
         }
-        Codec::Zstd => zstd::stream::encode_all(records, zstd::DEFAULT_COMPRESSION_LEVEL),
+        Codec::Zstd => with_zstd(|zstd| {
+            let start = out.len();
+            out.resize(start + zstd::zstd_safe::compress_bound(records.len()), 0);
+            let packed = zstd.packing.compress_to_buffer(records, &mut out[start..])?;
+            out.truncate(start + packed);
+            Ok(())
+        })?,
         Codec::Snappy => {
-            let mut out = SNAPPY_JAVA_HEADER.to_vec();
+            out.extend_from_slice(&SNAPPY_JAVA_HEADER);
             let mut encoder = snap::raw::Encoder::new();
             for block in records.chunks(SNAPPY_BLOCK_BYTES) {
-                let packed = encoder.compress_vec(block).map_err(io::Error::from)?;
-                let length = u32::try_from(packed.len()).map_err(io::Error::other)?;
-                out.extend_from_slice(&length.to_be_bytes());
-                out.extend_from_slice(&packed);
+                let start = out.len() + 4;
+                out.resize(start + snap::raw::max_compress_len(block.len()), 0);
+                let packed = encoder.compress(block, &mut out[start..]).map_err(io::Error::from)?;
+                out.truncate(start + packed);
+                let length = u32::try_from(packed).map_err(io::Error::other)?;
+                out[start - 4..start].copy_from_slice(&length.to_be_bytes());
             }
-            Ok(out)
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn pack(codec: Codec, records: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        super::pack(codec, records, &mut out).unwrap();
+        out
+    }
+
     #[test]
     fn what_is_packed_unpacks_to_the_same_bytes_with_every_codec() {
         let records: Vec<u8> = (0..200_000_u32).flat_map(|i| (i / 7).to_be_bytes()).collect();
         for codec in [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
-            let packed = pack(codec, &records).unwrap();
-            assert_eq!(unpack(codec, &packed).unwrap(), records, "{codec:?}");
-            assert_eq!(unpack(codec, &pack(codec, b"").unwrap()).unwrap(), b"", "{codec:?}");
+            let packed = pack(codec, &records);
+            assert_eq!(**unpack(codec, &packed).unwrap(), records, "{codec:?}");
+            assert_eq!(**unpack(codec, &pack(codec, b"")).unwrap(), *b"", "{codec:?}");
         }
     }
 
@@ -178,8 +231,8 @@ mod tests {
     fn unpacking_stops_at_the_cap_with_every_codec() {
         let records = vec![7; 1_000_000];
         for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
-            let packed = pack(codec, &records).unwrap();
-            assert_eq!(unpack_at_most(codec, &packed, 1_000_000).unwrap(), records, "{codec:?}");
+            let packed = pack(codec, &records);
+            assert_eq!(**unpack_at_most(codec, &packed, 1_000_000).unwrap(), records, "{codec:?}");
             let error = unpack_at_most(codec, &packed, 999_999).unwrap_err();
             assert!(matches!(error, CodecError::TooLarge { max: 999_999, .. }), "{error}");
         }
@@ -193,14 +246,14 @@ mod tests {
 
         let zeros = vec![0; 60_000];
         let packed = snap::raw::Encoder::new().compress_vec(&zeros).unwrap();
-        assert_eq!(unpack(Codec::Snappy, &packed).unwrap(), zeros);
+        assert_eq!(**unpack(Codec::Snappy, &packed).unwrap(), zeros);
     }
 
     #[test]
     fn damaged_data_is_an_error_with_every_codec() {
         let records = vec![7; 100_000];
         for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
-            let mut packed = pack(codec, &records).unwrap();
+            let mut packed = pack(codec, &records);
             packed.truncate(packed.len() / 2);
             assert!(unpack(codec, &packed).is_err(), "{codec:?}");
             assert!(unpack(codec, b"no such thing at all").is_err(), "{codec:?}");

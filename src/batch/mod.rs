@@ -18,6 +18,7 @@ mod rebuild;
 mod record;
 mod restamp;
 mod shallow;
+mod spare;
 
 pub use aborted::AbortedIndex;
 pub use codec::CodecError;

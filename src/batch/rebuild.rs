@@ -111,6 +111,8 @@ fn divide(
 ) -> Result<(), RebuildError> {
     let Some(first) = records.first() else { return Ok(()) };
     let mut builder = BatchBuilder::new(codec);
+    // Length, attributes, time and offset of a record take at most 21 bytes, mostly seven.
+    builder.reserve(records.iter().map(|record| record.payload.len() + 8).sum());
     for record in records {
         builder.push_payload(record.timestamp, record.payload);
     }

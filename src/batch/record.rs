@@ -1,9 +1,12 @@
 //! Records inside a version 2 batch: a view, and a builder. The raw path uses neither.
 
+use std::ops::Deref;
+
 use bytes::Bytes;
 
 use super::codec::{CodecError, pack, unpack};
 use super::header::{HEADER_BYTES, LENGTH_OVERHEAD, RawBatch, at};
+use super::spare::Buffer;
 use super::{Codec, HeaderError};
 use crate::model::{Offset, Timestamp};
 
@@ -136,15 +139,33 @@ pub fn for_each_record(
     for_each_unpacked(batch, &unpacked(batch)?, visit)
 }
 
-/// The records of `batch` behind one another, after verifying its checksum. Without a codec
-/// they stay where they are.
-pub(super) fn unpacked(batch: &RawBatch) -> Result<Bytes, RecordError> {
+/// The records of a batch behind one another.
+#[derive(Debug)]
+pub(super) enum Unpacked {
+    /// Without a codec they stay where they are.
+    Inside(Bytes),
+    Apart(Buffer),
+}
+
+impl Deref for Unpacked {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Inside(bytes) => bytes,
+            Self::Apart(buffer) => buffer,
+        }
+    }
+}
+
+/// The records of `batch`, after verifying its checksum.
+pub(super) fn unpacked(batch: &RawBatch) -> Result<Unpacked, RecordError> {
     if !super::verify(batch) {
         return Err(RecordError::Checksum);
     }
     match batch.header().attributes.codec().ok_or(RecordError::UnknownCodec)? {
-        Codec::None => Ok(batch.body()),
-        codec => Ok(Bytes::from(unpack(codec, &batch.body())?)),
+        Codec::None => Ok(Unpacked::Inside(batch.body())),
+        codec => Ok(Unpacked::Apart(unpack(codec, &batch.body())?)),
     }
 }
 
@@ -169,7 +190,7 @@ pub(super) fn for_each_unpacked<'a>(
 pub struct BatchBuilder {
     codec: Codec,
     /// Room for the header, then the records.
-    bytes: Vec<u8>,
+    bytes: Buffer,
     count: i32,
     next_delta: i32,
     first: Timestamp,
@@ -181,9 +202,11 @@ impl BatchBuilder {
     /// An empty batch.
     #[must_use]
     pub fn new(codec: Codec) -> Self {
+        let mut bytes = if codec == Codec::None { Buffer::fresh() } else { Buffer::take() };
+        bytes.resize(HEADER_BYTES, 0);
         Self {
             codec,
-            bytes: vec![0; HEADER_BYTES],
+            bytes,
             count: 0,
             next_delta: 0,
             first: Timestamp(-1),
@@ -273,13 +296,17 @@ impl BatchBuilder {
     /// If there is no record.
     pub fn finish(self, base_offset: Offset) -> Result<RawBatch, RecordError> {
         assert!(self.count > 0, "a batch has records");
-        let mut bytes = self.bytes;
-        if self.codec != Codec::None {
-            let packed = pack(self.codec, &bytes[HEADER_BYTES..])?;
-            bytes.truncate(HEADER_BYTES);
+        let mut bytes = if self.codec == Codec::None {
+            self.bytes.into_vec()
+        } else {
+            // The batch lives on by itself, in just the room that it needs.
+            let mut packed = Buffer::take();
+            pack(self.codec, &self.bytes[HEADER_BYTES..], &mut packed)?;
+            let mut bytes = Vec::with_capacity(HEADER_BYTES + packed.len());
+            bytes.extend_from_slice(&[0; HEADER_BYTES]);
             bytes.extend_from_slice(&packed);
-            bytes.shrink_to_fit();
-        }
+            bytes
+        };
         let body_bytes = bytes.len() - HEADER_BYTES;
         let length = HEADER_BYTES - LENGTH_OVERHEAD + body_bytes;
         let length = i32::try_from(length).map_err(|_| RecordError::Trailing(body_bytes))?;

@@ -30,14 +30,14 @@ impl RoundTrips {
         self.next = (self.next + 1) % REMEMBERED;
     }
 
-    /// Whether even the shortest of them was long. Not before a few are known: the first answers
-    /// of a connection come late.
+    /// Whether even the shortest of them was long. Not by one alone: the first answer of a
+    /// connection comes late. If two of a busy broker mislead, the next short one corrects it.
     pub(super) fn are_long(&self, first_words: Duration) -> bool {
         if first_words < FAR {
             return false;
         }
         let known = self.recent.iter().flatten();
-        known.clone().count() >= 4 && known.min().is_some_and(|least| *least >= FAR)
+        known.clone().count() >= 2 && known.min().is_some_and(|least| *least >= FAR)
     }
 }
 

@@ -53,6 +53,8 @@ pub enum Shape {
     Txn,
     /// A topic that was cleaned: more than half of its records are gone, from the middle of its batches.
     Compacted,
+    /// The same without a codec, so that writing batches anew is what is measured, and not lz4.
+    CompactedPlain,
     /// As `Kib`, with TLS on both sides.
     Tls,
     /// The same in batches of about 1 KiB.
@@ -60,7 +62,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Kib,
         Self::Small,
         Self::TenKib,
@@ -68,6 +70,7 @@ impl Shape {
         Self::Many,
         Self::Txn,
         Self::Compacted,
+        Self::CompactedPlain,
         Self::Delayed,
         Self::DelayedTarget,
         Self::DelayedOne,
@@ -90,6 +93,7 @@ impl Shape {
             Self::DelayedTargetOne => "delayed-target-one",
             Self::Txn => "txn",
             Self::Compacted => "compacted",
+            Self::CompactedPlain => "compacted-none",
             Self::Tls => "tls",
             Self::TlsSmallBatches => "tls-1k-batches",
         }
@@ -110,10 +114,11 @@ impl Shape {
             Self::Small => 40_000_000,
             Self::TenKib => 800_000,
             Self::One | Self::Many | Self::Delayed | Self::DelayedTarget => 1_024 * 1_024,
-            Self::Compacted => 1_600_000,
+            Self::Compacted | Self::CompactedPlain => 1_600_000,
             Self::Txn | Self::TlsSmallBatches => 400_000,
-            // Fifty a second, if each batch waits for its own round trip.
-            Self::DelayedOne | Self::DelayedTargetOne => 16_000,
+            // Five a round trip, if a mirror sends batches as they are: 20 minutes. Fewer would be over before a
+            // transfer is at its pace.
+            Self::DelayedOne | Self::DelayedTargetOne => 64_000,
         };
         if quick { all / 8 } else { all }
     }
@@ -163,15 +168,19 @@ impl Shape {
                 .producers(2),
             Self::DelayedOne | Self::DelayedTargetOne => kib.batches(1, 0),
             Self::Txn => kib.run(25).transactions(100, 4),
-            Self::Compacted => Fill::new("bench", records)
+            Self::Compacted | Self::CompactedPlain => Fill::new("bench", records)
                 .size(1_024, 1_024)
                 // A key is met in every partition: twice in each, on average.
                 .distinct_keys(records / 16)
-                .codec(Codec::Lz4)
+                .codec(if matches!(self, Self::Compacted) { Codec::Lz4 } else { Codec::None })
                 .batches(64 * 1_024, 20)
                 .run(200)
                 .producers(2),
         }
+    }
+
+    const fn is_compacted(self) -> bool {
+        matches!(self, Self::Compacted | Self::CompactedPlain)
     }
 
     pub(super) const fn is_secured(self) -> bool {
@@ -227,7 +236,7 @@ impl Shape {
         eprintln!("testbed: filling the source with {written} records ({self})");
         let source = self.secured_or("source", self.source_is_delayed())?;
         let mut topic = Topic::new("bench").partitions(self.partitions());
-        if self == Self::Compacted {
+        if self.is_compacted() {
             topic = topic
                 .config("cleanup.policy", "compact")
                 .config("segment.bytes", "2097152")
@@ -236,13 +245,13 @@ impl Shape {
         }
         source.create_topic(&topic)?;
         let filled = source.fill(&self.fill(written))?;
-        if self == Self::Compacted {
+        if self.is_compacted() {
             await_clean(&source)?;
         }
         let stored_bytes = source.log_size("bench")?;
         // Nobody shall be the first to read from a cold cache with a cold compiler.
         let records: u64 = source.drain("bench")?.iter().sum();
-        let wanted = if self == Self::Compacted { records } else { filled.records };
+        let wanted = if self.is_compacted() { records } else { filled.records };
         if records != wanted || records == 0 {
             bail!("the source shows {records} of {wanted} records");
         }
@@ -298,6 +307,7 @@ impl fmt::Display for Shape {
             Self::DelayedTargetOne => "1 KiB batches, 1 partition, target 100 ms away",
             Self::Txn => "1 KiB, transactions",
             Self::Compacted => "1 KiB, lz4, compacted",
+            Self::CompactedPlain => "1 KiB, none, compacted",
             Self::Tls => "1 KiB, none, TLS on both sides",
             Self::TlsSmallBatches => "1 KiB batches, TLS on both sides",
         })
