@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::admin::millis;
 use crate::agent::Agent;
 use crate::cluster::Cluster;
+use crate::events::Status;
 use crate::mirror::Mirror;
 
 /// Reading both sides of 10 million records takes less than a minute; this is what a loaded machine may need on top
@@ -100,9 +101,17 @@ impl Comparison {
             .with_context(|| format!("comparing {} with {}", self.source_topic, self.target_topic))
     }
 
-    /// As [`Comparison::must_be_same`]; a failure also shows the mirror's last words.
+    /// As [`Comparison::must_be_same`]; a failure also shows the mirror's last words. If it has a page, what became
+    /// of the topic's batches is printed.
     pub fn must_be_copied_by(&self, mirror: &Mirror) -> Result<Verdict> {
-        self.must_be_same().with_context(|| mirror.last_words())
+        let verdict = self.must_be_same().with_context(|| mirror.last_words())?;
+        // One that has ended says nothing.
+        if let Some(page) = mirror.page()
+            && let Ok(status) = Status::fetch(&page)
+        {
+            println!("{}: {}", self.source_topic, status.batches(&self.source_topic));
+        }
+        Ok(verdict)
     }
 
     /// Runs, and fails with the whole verdict unless it is "same".

@@ -1,6 +1,7 @@
 //! What a mirror says about itself: its log, one JSON object a line, and its HTTP page.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -170,12 +171,23 @@ fn known<'de, D: serde::Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(-1))
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub struct Batches {
     pub raw: u64,
     pub merged: u64,
     pub rebuilt: u64,
     pub dropped: u64,
+}
+
+impl fmt::Display for Batches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { raw, merged, rebuilt, dropped } = self;
+        let share = (raw * 100).checked_div(raw + merged + rebuilt).unwrap_or(0);
+        write!(
+            f,
+            "{share} % of its batches went raw: {raw}, {merged} merged, {rebuilt} rebuilt, {dropped} dropped"
+        )
+    }
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -198,6 +210,17 @@ impl Status {
     pub fn fetch(address: &str) -> Result<Self> {
         let text = get(address, "/status")?;
         serde_json::from_str(&text).with_context(|| format!("/status has another shape: {text}"))
+    }
+
+    /// What became of a source topic's batches, over all partitions and flows, since the process started.
+    pub fn batches(&self, topic: &str) -> Batches {
+        let partitions = self.flows.iter().flat_map(|flow| &flow.partitions);
+        partitions.filter(|one| one.topic == topic).fold(Batches::default(), |sum, one| Batches {
+            raw: sum.raw + one.batches.raw,
+            merged: sum.merged + one.batches.merged,
+            rebuilt: sum.rebuilt + one.batches.rebuilt,
+            dropped: sum.dropped + one.batches.dropped,
+        })
     }
 
     /// A partition by its source topic, in whichever flow.

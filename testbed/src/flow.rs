@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::cluster::Cluster;
+use crate::ports;
+
+/// Where a mirror's page is.
+pub(crate) const PAGE: &str = "heliograph.http.listen";
 
 /// Lines of an `mm2.properties`, in order.
 #[derive(Debug, Clone)]
@@ -46,6 +50,12 @@ impl FlowFile {
 
     pub fn flow(self, source: &str, target: &str) -> Self {
         self.set(format!("{source}->{target}.enabled"), "true")
+    }
+
+    /// With `/status` and `/metrics` on a free port; MirrorMaker 2 does not look at that line.
+    pub fn with_page(self) -> Result<Self> {
+        let page = format!("127.0.0.1:{}", ports::take()?);
+        Ok(self.set(PAGE, page))
     }
 
     /// One more line; a later one with the same key replaces the earlier one.

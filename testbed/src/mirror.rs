@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
-use crate::flow::FlowFile;
+use crate::flow::{FlowFile, PAGE};
 use crate::install;
 use crate::java::Jvm;
 use crate::mm2;
@@ -100,6 +100,13 @@ impl Mirror {
         let mut mirror = Self::prepare(program, flow, &[])?;
         mirror.launch()?;
         Ok(mirror)
+    }
+
+    /// Where `/status` and `/metrics` are, if its file says so.
+    pub fn page(&self) -> Option<String> {
+        let file = fs::read_to_string(&self.file).ok()?;
+        let line = file.lines().find_map(|line| line.strip_prefix(PAGE))?;
+        Some(line.trim_start_matches([' ', '=']).trim().to_owned())
     }
 
     /// Everything but the start. `args` follow the file: `--clusters t`.

@@ -110,7 +110,9 @@ fn holes_of_every_codec_are_closed_and_nothing_else_changes() {
         assert!(holes > 5, "the cleaner left {holes} batches with holes in {topic}");
     }
 
-    let mirror = Mirror::under_test(&FlowFile::one_way(("s", &source), ("t", &target))).unwrap();
+    let mirror =
+        Mirror::under_test(&FlowFile::one_way(("s", &source), ("t", &target)).with_page().unwrap())
+            .unwrap();
 
     for (topic, wanted) in &topics {
         let matched = same(&source, &target, topic, &mirror);
@@ -148,7 +150,9 @@ fn holes_at_the_head_the_middle_and_the_tail_of_a_batch_and_emptied_batches_are_
     // The last batch of a producer is kept, empty, for its producer's state.
     assert_eq!((all.count, all.last_offset_delta), (0, 9), "{all:?}");
 
-    let mirror = Mirror::under_test(&FlowFile::one_way(("s", &source), ("t", &target))).unwrap();
+    let mirror =
+        Mirror::under_test(&FlowFile::one_way(("s", &source), ("t", &target)).with_page().unwrap())
+            .unwrap();
     for (topic, _, _) in cases {
         assert!(same(&source, &target, topic, &mirror) > 10);
     }
@@ -172,7 +176,9 @@ fn tombstones_arrive_and_their_delete_horizon_does_not() {
         "the cleaner set no delete horizon: {stored:?}"
     );
 
-    let mirror = Mirror::under_test(&FlowFile::one_way(("s", &source), ("t", &target))).unwrap();
+    let mirror =
+        Mirror::under_test(&FlowFile::one_way(("s", &source), ("t", &target)).with_page().unwrap())
+            .unwrap();
 
     same(&source, &target, "tombs", &mirror);
     let copied = target.read("s.tombs", 100).unwrap();
@@ -202,7 +208,7 @@ fn a_source_cleaned_while_a_killed_mirror_was_away_loses_nothing_and_repeats_not
         Fill::new("t", count).first(first).size(200, 300).codec(Codec::Lz4).batches(8_000, 5)
     };
     source.fill(&live(0, KEYS)).unwrap();
-    let flow = FlowFile::one_way(("s", &source), ("t", &target));
+    let flow = FlowFile::one_way(("s", &source), ("t", &target)).with_page().unwrap();
     let mut mirror = Mirror::with_events(&flow).unwrap();
     target.await_end_offsets("s.t", 1_000, COPY_WAIT).unwrap();
     // While records flow, so that what is stored runs ahead of what is written down.

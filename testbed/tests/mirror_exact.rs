@@ -26,7 +26,7 @@ fn topics_of_every_codec_and_shape_are_mirrored_exactly() {
         source.create_topic(&Topic::new(&topic).partitions(3)).unwrap();
         source.fill(&Fill::new(&topic, 20_000).motley().codec(codec)).unwrap();
     }
-    let flow = FlowFile::one_way(("s", &source), ("t", &target));
+    let flow = FlowFile::one_way(("s", &source), ("t", &target)).with_page().unwrap();
     let mirror = Mirror::under_test(&flow).unwrap();
 
     for codec in Codec::ALL {
@@ -54,7 +54,7 @@ fn records_of_any_size_and_date_and_batches_of_any_size_are_mirrored_exactly() {
         source.create_topic(&Topic::new(name).partitions(2)).unwrap();
         source.fill(fill).unwrap();
     }
-    let flow = FlowFile::one_way(("s", &source), ("t", &target));
+    let flow = FlowFile::one_way(("s", &source), ("t", &target)).with_page().unwrap();
     let mirror = Mirror::under_test(&flow).unwrap();
 
     for name in NAMES {
@@ -77,7 +77,7 @@ fn records_that_come_while_it_runs_are_mirrored_exactly() {
     let (source, target) = Cluster::pair().unwrap();
     source.create_topic(&Topic::new("live").partitions(4)).unwrap();
     source.fill(&Fill::new("live", 10_000).motley()).unwrap();
-    let flow = FlowFile::one_way(("s", &source), ("t", &target));
+    let flow = FlowFile::one_way(("s", &source), ("t", &target)).with_page().unwrap();
     let mirror = Mirror::under_test(&flow).unwrap();
 
     source.fill(&Fill::new("live", 10_000).first(10_000).motley().rate(2_000.0)).unwrap();
@@ -92,7 +92,7 @@ fn aborted_records_never_reach_the_target() {
     let filled =
         source.fill(&Fill::new("transactions", 10_000).transactions(100, 3).motley()).unwrap();
     assert_eq!((filled.records, filled.aborted), (6_700, 3_300));
-    let flow = FlowFile::one_way(("s", &source), ("t", &target));
+    let flow = FlowFile::one_way(("s", &source), ("t", &target)).with_page().unwrap();
     let mirror = Mirror::under_test(&flow).unwrap();
 
     // Also under a reader of everything: nothing aborted, and nothing else, is there.
@@ -113,7 +113,7 @@ fn an_open_transaction_holds_back_its_partition_until_it_ends() {
         .fill(&Fill::new("held", 5).first(100).transactions(10, 0).txn_id("open").leave_open())
         .unwrap();
     source.fill(&Fill::new("held", 100).first(105)).unwrap();
-    let flow = FlowFile::one_way(("s", &source), ("t", &target));
+    let flow = FlowFile::one_way(("s", &source), ("t", &target)).with_page().unwrap();
     let mirror = Mirror::under_test(&flow).unwrap();
 
     target.await_end_offsets("s.held", 100, COPY_WAIT).unwrap();

@@ -37,7 +37,7 @@ fn batches_that_the_target_does_not_take_arrive_in_pieces() {
         let largest = largest.iter().map(|header| header.total_bytes()).max().unwrap();
         assert!(largest > 4 * LIMIT, "{name} has no large batch: {largest} bytes at most");
     }
-    let flow = FlowFile::one_way(("s", &source), ("t", &target));
+    let flow = FlowFile::one_way(("s", &source), ("t", &target)).with_page().unwrap();
     let mut mirror = Mirror::under_test(&flow).unwrap();
     let copied = |mirror: &Mirror, records: u64| {
         for name in &names {
@@ -76,7 +76,7 @@ fn with_an_oversize_record(source: &Cluster, target: &Cluster) -> i64 {
 fn a_record_that_the_target_does_not_take_stops_its_partition_and_names_offset_and_remedy() {
     let (source, target) = Cluster::pair().unwrap();
     let offset = with_an_oversize_record(&source, &target);
-    let flow = FlowFile::one_way(("s", &source), ("t", &target));
+    let flow = FlowFile::one_way(("s", &source), ("t", &target)).with_page().unwrap();
     let mut mirror = Mirror::with_events(&flow).unwrap();
 
     let needle = format!("upstream offset {offset} ");
@@ -102,6 +102,8 @@ fn a_record_that_the_target_does_not_take_is_passed_over_and_reported_if_the_fil
     let offset = with_an_oversize_record(&source, &target);
     let page = format!("127.0.0.1:{}", ports::take().unwrap());
     let flow = FlowFile::one_way(("s", &source), ("t", &target))
+        .with_page()
+        .unwrap()
         .set("s->t.oversize.policy", "skip")
         .set("heliograph.http.listen", &page);
     let mirror = Mirror::with_events(&flow).unwrap();
@@ -140,7 +142,7 @@ fn a_target_that_stores_with_another_codec_holds_the_same_records() {
         target.create_topic(&copy).unwrap();
         source.fill(&Fill::new(name, 3_000).motley().codec(codec)).unwrap();
     }
-    let flow = FlowFile::one_way(("s", &source), ("t", &target));
+    let flow = FlowFile::one_way(("s", &source), ("t", &target)).with_page().unwrap();
     let mut mirror = Mirror::under_test(&flow).unwrap();
     let copied = |mirror: &Mirror, records: u64| {
         for name in &names {
@@ -171,7 +173,9 @@ fn zstd_on_both_sides_is_mirrored_exactly() {
     // The producer's codec is the broker's: nothing is unpacked on the way.
     source.create_topic(&Topic::new("t").partitions(2).config("compression.type", "zstd")).unwrap();
     source.fill(&Fill::new("t", 10_000).motley().codec(Codec::Zstd)).unwrap();
-    let mirror = Mirror::under_test(&FlowFile::one_way(("s", &source), ("t", &target))).unwrap();
+    let mirror =
+        Mirror::under_test(&FlowFile::one_way(("s", &source), ("t", &target)).with_page().unwrap())
+            .unwrap();
 
     let comparison = Comparison::new(&source, "t", &target, "s.t").wait(COPY_WAIT);
     assert_eq!(comparison.must_be_copied_by(&mirror).unwrap().total.matched, 10_000);

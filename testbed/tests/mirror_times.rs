@@ -51,7 +51,9 @@ fn all_of(records: &[Record], kind: &str, when: impl Fn(i64) -> bool) {
 fn append_times_of_the_source_are_what_a_reader_of_the_target_sees() {
     let (source, target) = Cluster::pair().unwrap();
     let names = topics(&source, true);
-    let mirror = Mirror::under_test(&FlowFile::one_way(("s", &source), ("t", &target))).unwrap();
+    let mirror =
+        Mirror::under_test(&FlowFile::one_way(("s", &source), ("t", &target)).with_page().unwrap())
+            .unwrap();
 
     for name in &names {
         let copy = format!("s.{name}");
@@ -71,7 +73,10 @@ fn a_target_that_stamps_records_itself_stamps_them_and_nothing_else_changes() {
         for name in &names {
             target.create_topic(&append_time(&format!("s.{name}"))).unwrap();
         }
-        let flow = FlowFile::one_way(("s", &source), ("t", &target)).topics(&names.join(", "));
+        let flow = FlowFile::one_way(("s", &source), ("t", &target))
+            .with_page()
+            .unwrap()
+            .topics(&names.join(", "));
         let mut mirror = Mirror::under_test(&flow).unwrap();
 
         for name in &names {

@@ -33,7 +33,9 @@ fn transactions_longer_than_a_fetch_are_kept_or_dropped_whole() {
     let fill = Fill::new("long", 20_000).size(1_000, 1_000).noise().transactions(4_000, 2);
     let filled = source.fill(&fill.batches(50_000, 5)).unwrap();
     assert_eq!((filled.records, filled.aborted), (12_000, 8_000));
-    let mirror = Mirror::under_test(&FlowFile::one_way(("s", &source), ("t", &target))).unwrap();
+    let mirror =
+        Mirror::under_test(&FlowFile::one_way(("s", &source), ("t", &target)).with_page().unwrap())
+            .unwrap();
 
     assert_eq!(only_committed(&source, &target, "long", &mirror), 12_000);
 }
@@ -53,7 +55,9 @@ fn transactions_that_several_producers_write_at_once_are_told_apart() {
     let filling: Vec<_> = (0..4)
         .map(|id| source.fill_in_background(&one(id, u32::try_from(id).unwrap())).unwrap())
         .collect();
-    let mirror = Mirror::under_test(&FlowFile::one_way(("s", &source), ("t", &target))).unwrap();
+    let mirror =
+        Mirror::under_test(&FlowFile::one_way(("s", &source), ("t", &target)).with_page().unwrap())
+            .unwrap();
     let committed: u64 = filling.into_iter().map(|one| one.done().unwrap().records).sum();
 
     // None aborted, all aborted, every second one, every third one.
@@ -67,7 +71,7 @@ fn kills_in_the_middle_of_transactions_lose_nothing_and_let_nothing_aborted_in()
     source.create_topic(&Topic::new("t").partitions(3)).unwrap();
     let live = Fill::new("t", 20_000).transactions(40, 3).codec(Codec::Lz4).rate(2_500.0);
     let filling = source.fill_in_background(&live).unwrap();
-    let flow = FlowFile::one_way(("s", &source), ("t", &target));
+    let flow = FlowFile::one_way(("s", &source), ("t", &target)).with_page().unwrap();
     let mut mirror = Mirror::under_test(&flow).unwrap();
     target.await_end_offsets("s.t", 500, COPY_WAIT).unwrap();
 
@@ -92,7 +96,9 @@ fn a_log_that_begins_inside_a_transaction_is_mirrored_from_there() {
         source.delete_records(topic, 0, start).unwrap();
         assert_eq!(source.drain(topic).unwrap(), [left]);
     }
-    let mirror = Mirror::under_test(&FlowFile::one_way(("s", &source), ("t", &target))).unwrap();
+    let mirror =
+        Mirror::under_test(&FlowFile::one_way(("s", &source), ("t", &target)).with_page().unwrap())
+            .unwrap();
 
     assert_eq!(only_committed(&source, &target, "committed", &mirror), 163);
     assert_eq!(only_committed(&source, &target, "aborted", &mirror), 100);
@@ -109,6 +115,8 @@ fn read_uncommitted_copies_what_was_aborted_as_mirror_maker_2_does() {
         .fill(&Fill::new("t", 50).first(3_000).transactions(100, 0).txn_id("o").leave_open())
         .unwrap();
     let flow = FlowFile::one_way(("s", &source), ("t", &target))
+        .with_page()
+        .unwrap()
         .set("s.consumer.isolation.level", "read_uncommitted");
     let mut mirror = Mirror::under_test(&flow).unwrap();
     let all = |mirror: &Mirror, records: u64| {
@@ -143,7 +151,7 @@ fn a_transaction_that_hangs_is_named_after_a_minute() {
     assert_eq!(stable, 50);
     let producer =
         testbed::raw::headers(&source.bootstrap(), "t", 1, stable).unwrap()[0].producer_id;
-    let flow = FlowFile::one_way(("s", &source), ("t", &target));
+    let flow = FlowFile::one_way(("s", &source), ("t", &target)).with_page().unwrap();
     let mirror = Mirror::with_events(&flow).unwrap();
 
     let (offset, producer) = (stable.to_string(), producer.to_string());
