@@ -84,6 +84,16 @@
 //! offsets into checkpoints and commits by it; only what MM2 copied before is translated by MM2's
 //! own rule ([`policy::SyncStore`]).
 //!
+//! # Names
+//!
+//! [`policy::ReplicationPolicy`] is MM2's; [`policy::FlowNames`] puts a flow's rename rules before it, and
+//! is the only place that makes a name on the target or reads one back. By construction it gives no two
+//! topics one name: rules that could are refused ([`policy::Renames`]), and where a rule and the policy
+//! meet, the topic without a rule has no name ([`policy::NoName`]). So a name leads back to one topic, and
+//! [`policy::Origins`] can follow it through the flows of the whole file, those that are off or run
+//! elsewhere included: a topic that came from the target is not taken back there. Progress is kept per
+//! name, and what MM2 reads (Connect's offsets, offset syncs) speaks only of names that MM2 would give.
+//!
 //! # Rounds
 //!
 //! The control plane looks again and again ([`mirror::Rounds`]): at topics, then at their configs

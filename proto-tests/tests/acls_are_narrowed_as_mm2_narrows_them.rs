@@ -6,7 +6,8 @@ use std::path::Path;
 
 use heliograph::model::{AclOperation, AclPermission, ClusterAlias, FlowId, TopicAcl};
 use heliograph::policy::{
-    FlowTopics, NameList, PolicyKind, ReplicationPolicy, TopicFilter, mirrored_acl, missing_acls,
+    FlowNames, FlowTopics, NameList, Origins, PolicyKind, ReplicationPolicy, TopicFilter,
+    mirrored_acl, missing_acls,
 };
 use serde_json::Value;
 
@@ -18,7 +19,8 @@ fn topics(kind: PolicyKind) -> FlowTopics {
             exclude: NameList::new(&["mm2.*\\.internal", ".*\\.replica", "__.*"])
                 .expect("patterns"),
         },
-        policy: ReplicationPolicy::new(kind, ".", Some(source.clone())),
+        names: FlowNames::new(ReplicationPolicy::new(kind, ".", Some(source.clone())), &source),
+        origins: Origins::default(),
         heartbeats: true,
         flow: FlowId { source, target: ClusterAlias::new("B") },
     }

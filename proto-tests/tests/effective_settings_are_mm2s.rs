@@ -215,8 +215,8 @@ fn what_comes_of_the_maps_is_what_comes_of_mm2s() {
 fn typed(flow: &FlowSettings, pair: &Value) -> Vec<(String, Value, Value)> {
     let FlowId { source, target } = &flow.id;
     let on_source = flow.offset_syncs.location == SyncsLocation::Source;
-    let internal = flow.policy.internal();
-    let replica = flow.policy.remote(source, &TopicName::new("orders"));
+    let internal = flow.names.policy.internal();
+    let replica = flow.names.policy.remote(source, &TopicName::new("orders"));
     let is_set = |key: &str| pair["connector"].get(key).is_some();
     let seconds = |interval: Option<Duration>| {
         Value::from(

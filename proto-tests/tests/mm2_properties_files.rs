@@ -88,12 +88,12 @@ fn the_files_of_the_recorded_mm2_runs_are_understood() {
     }
 
     let identity = load("x", &recorded("identity-target"), &[]).expect("a good file");
-    assert_eq!(identity.flows[0].policy.kind(), PolicyKind::Identity);
+    assert_eq!(identity.flows[0].names.policy.kind(), PolicyKind::Identity);
     assert_eq!(identity.flows[0].use_defaults_from, DefaultsFrom::Source);
 
     let names = |run: &str| {
         let settings = load(run, &recorded(run), &[]).expect("a good file");
-        let policy = &settings.flows[0].policy;
+        let policy = &settings.flows[0].names.policy;
         let a = ClusterAlias::new("A");
         let checkpoints = policy.internal().checkpoints(&a);
         (policy.remote(&a, &"orders".into()).to_string(), checkpoints.to_string())
@@ -490,7 +490,7 @@ fn the_identity_policy_is_known_by_its_class_and_others_are_refused() {
     };
 
     let settings = loaded(&class("IdentityReplicationPolicy"));
-    assert_eq!(settings.flows[0].policy.kind(), PolicyKind::Identity);
+    assert_eq!(settings.flows[0].names.policy.kind(), PolicyKind::Identity);
     let problems = problems(&class("IdentityReplicatonPolicy"));
     assert_eq!(
         problems.errors[0].hint.as_deref(),

@@ -77,6 +77,10 @@ fn origin(origin: Origin) -> String {
         Origin::LogStart => "the source's start: there is no progress".into(),
         Origin::LogEnd => "the source's end: there is no progress (auto.offset.reset)".into(),
         Origin::Time => "the first record of the time that the file names".into(),
+        Origin::Renamed => {
+            "the source's start: it was copied under another name before, and that copy stays"
+                .into()
+        }
         Origin::SourceMadeAnew => "its start: the source topic was made anew".into(),
         Origin::TargetMadeAnew => "the source's start: the target topic is new".into(),
         Origin::TargetEmpty => {
@@ -103,6 +107,7 @@ fn sort(origin: Origin) -> &'static str {
         Origin::LogStart => "log start",
         Origin::LogEnd => "log end",
         Origin::Time => "time",
+        Origin::Renamed => "renamed",
         Origin::SourceMadeAnew => "source made anew",
         Origin::TargetMadeAnew => "target made anew",
         Origin::TargetEmpty => "target empty",
@@ -205,10 +210,19 @@ fn topics(out: &mut String, inspection: &Inspection) {
         let _ = write!(out, "; {added} partitions would be added");
     }
     out.push('\n');
-    for (rule, topics) in rules {
-        let shown: Vec<&str> = topics.iter().take(5).map(|topic| topic.as_str()).collect();
-        let dots = if topics.len() > shown.len() { ", ..." } else { "" };
-        let _ = writeln!(out, "    left out, as {rule}: {}{dots}", shown.join(", "));
+    let shown = |names: Vec<String>| {
+        let dots = if names.len() > 5 { ", ..." } else { "" };
+        format!("{}{dots}", names.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", "))
+    };
+    for (rule, topics) in rules.iter().take(ODD_SHOWN) {
+        let names = topics.iter().map(ToString::to_string).collect();
+        let _ = writeln!(out, "    left out, as {rule}: {}", shown(names));
+    }
+    more(out, "    ", rules.len(), ODD_SHOWN, "reasons to leave topics out; see --json");
+    if !inspection.renamed.is_empty() {
+        let one = |(topic, name)| format!("{topic} is {name} there");
+        let names = inspection.renamed.iter().map(one).collect();
+        let _ = writeln!(out, "    renamed: {}", shown(names));
     }
 }
 
@@ -377,6 +391,9 @@ fn flow_json(inspection: &Inspection) -> Value {
         "topics_to_make": inspection.to_make.iter().map(TopicName::as_str).collect::<Vec<_>>(),
         "partitions_to_add": inspection.to_add,
         "left_out": names(&inspection.left_out),
+        "renamed": inspection.renamed.iter().map(|(topic, name)| {
+            (topic.as_str().to_owned(), json!(name.as_str()))
+        }).collect::<Value>(),
         "refused": names(&inspection.refused),
         "why": starts.err(),
         "partitions": starts.map(|all| all.iter().map(partition).collect::<Vec<_>>()).ok(),
@@ -440,6 +457,7 @@ mod tests {
         let inspection = Inspection {
             flow: flow(),
             copied: [("odd".into(), "a.odd".into())].into(),
+            renamed: [("pay".into(), "eu.pay".into())].into(),
             to_make: BTreeSet::new(),
             to_add: 0,
             left_out: [("b.x".into(), "it came from the target".into())].into(),
@@ -469,6 +487,7 @@ mod tests {
         for line in [
             "  a  3 brokers, id a, SASL_SSL, as User:mirror",
             "    left out, as it came from the target: b.x",
+            "    renamed: pay is eu.pay there",
             "    260 more        2600             5200  see --json",
             "    odd-4 would halt: the source lost it",
             "    config sync           missing  ALTER_CONFIGS on topics a.* of b",

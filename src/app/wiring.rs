@@ -70,7 +70,7 @@ pub(super) fn flow(
     let map_topic =
         TopicName::new(format!("mm2-heliograph-offset-map.{}.internal", source.as_str()));
     let target = &settings.id.target;
-    let internal = settings.policy.internal();
+    let internal = settings.names.policy.internal();
     // The alias in its name is that of the other cluster than the one it is on.
     let (side, other) = match settings.offset_syncs.location {
         config::SyncsLocation::Source => (Side::Source, target),
@@ -91,6 +91,7 @@ pub(super) fn flow(
     MirrorSettings {
         flow: FlowSettings {
             id: settings.id.clone(),
+            names: settings.names.clone(),
             read_committed: settings.isolation == config::Isolation::ReadCommitted,
             verify: process.verify_crc == config::VerifyCrc::Always,
             shards: half.min(tasks_max).max(1),

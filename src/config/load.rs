@@ -7,6 +7,7 @@ use super::groups;
 use super::keys::{self, Scope};
 use super::layers::{Layered, Layers, Map, Role};
 use super::lint::{self, Names};
+use super::names;
 use super::problems::{Part, Problem, Problems};
 use super::properties::Document;
 use super::providers::{self, Filled};
@@ -20,10 +21,7 @@ use super::settings::{
 use super::storage::offset_storage;
 use super::times;
 use crate::model::{ClusterAlias, FlowId, Side};
-use crate::policy::{ConfigFilter, ConfigMode, PolicyKind, ReplicationPolicy, TopicFilter};
-
-/// MM2's package of policies and filters.
-const MIRROR_PACKAGE: &str = "org.apache.kafka.connect.mirror.";
+use crate::policy::{ConfigFilter, ConfigMode, Origins, PolicyKind};
 
 /// Fetched records in memory unless the file says otherwise: 16 MiB.
 const MEMORY_BYTES: u64 = 16_777_216;
@@ -81,8 +79,11 @@ impl Loader<'_, '_> {
         if enabled.is_empty() && heartbeats.is_empty() && !aliases.is_empty() {
             self.no_flow(&aliases, only_targets);
         }
-        let flows: Vec<FlowSettings> =
-            pairs.into_iter().map(|(id, enabled)| self.flow(id, enabled, &aliases)).collect();
+        let origins = self.origins(&aliases);
+        let flows: Vec<FlowSettings> = pairs
+            .into_iter()
+            .map(|(id, enabled)| self.flow(id, enabled, &aliases, &origins))
+            .collect();
         let mut clusters = BTreeMap::new();
         for alias in &aliases {
             let touched = enabled.iter().any(|flow| flow.source == *alias || flow.target == *alias);
@@ -159,6 +160,15 @@ impl Loader<'_, '_> {
             }
         }
         pairs
+    }
+
+    /// What all flows of the file say about where topics came from, whatever `--clusters` names.
+    fn origins(&mut self, aliases: &[ClusterAlias]) -> Origins {
+        if !names::has_rules(self.layers) {
+            return Origins::default();
+        }
+        let all = self.pairs(aliases, &[]);
+        names::origins(&mut self.reader, self.layers, &all)
     }
 
     /// The pairs that heartbeats are written for: the enabled flows of the whole file and their
@@ -320,8 +330,9 @@ impl Loader<'_, '_> {
             });
             // Each pair once.
             let Some(back) = back.filter(|_| source < target) else { continue };
-            let separator = flow.policy.separator();
-            let identity = [flow, back].iter().any(|f| f.policy.kind() == PolicyKind::Identity);
+            let separator = flow.names.policy.separator();
+            let identity =
+                [flow, back].iter().any(|f| f.names.policy.kind() == PolicyKind::Identity);
             let split = [source, target].into_iter().find(|a| a.as_str().contains(separator));
             let (message, hint) = if identity {
                 (
@@ -345,7 +356,13 @@ impl Loader<'_, '_> {
         }
     }
 
-    fn flow(&mut self, id: FlowId, enabled: bool, aliases: &[ClusterAlias]) -> FlowSettings {
+    fn flow(
+        &mut self,
+        id: FlowId,
+        enabled: bool,
+        aliases: &[ClusterAlias],
+        origins: &Origins,
+    ) -> FlowSettings {
         let connector = self.layers.connector(&id);
         let worker = self.layers.worker(&id);
         let consumer = self.layers.client(&id, Side::Source, Role::Consumer);
@@ -363,10 +380,9 @@ impl Loader<'_, '_> {
             let (cluster, role) = (self.layers.cluster(alias), self.layers.client(&id, side, role));
             security::same_for_role(&mut self.reader, alias, &cluster, &role);
         }
-        let policy = self.policy(&id, &connector);
         let reader = &mut self.reader;
+        let names = names::flow_names(reader, &id, &connector);
         let get = |key: &str| connector.get(key);
-        let exclude = get("topics.exclude").or_else(|| get("topics.blacklist"));
         let config_exclude =
             get("config.properties.exclude").or_else(|| get("config.properties.blacklist"));
         let refresh = reader.boolean(get("refresh.topics.enabled"), true);
@@ -383,14 +399,12 @@ impl Loader<'_, '_> {
                 ConfigMode::Owned,
             ),
             sync_acls_interval: acls,
-            topics: TopicFilter {
-                include: reader.names(get("topics"), default("topics")),
-                exclude: reader.names(exclude, default("topics.exclude")),
-            },
+            topics: names::topic_filter(reader, &connector),
             configs: ConfigFilter {
                 exclude: reader.names(config_exclude, default("config.properties.exclude")),
             },
-            policy,
+            names,
+            origins: origins.clone(),
             heartbeats_replication: reader.boolean(get("heartbeats.replication.enabled"), true),
             offset_syncs: groups::offset_syncs(reader, &connector),
             groups: groups::groups(reader, &connector),
@@ -458,49 +472,6 @@ impl Loader<'_, '_> {
                 .number(get("max.bytes.per.second"), (0_u64, 1 << 50), "bytes")
                 .filter(|limit| *limit > 0),
             id,
-        }
-    }
-
-    fn policy(&mut self, id: &FlowId, connector: &Map<'_>) -> ReplicationPolicy {
-        let class = connector.get("replication.policy.class");
-        let kind = match class {
-            None => PolicyKind::Default,
-            Some(value) => {
-                let text = Reader::text(value);
-                match text.strip_prefix(MIRROR_PACKAGE) {
-                    Some("DefaultReplicationPolicy") => PolicyKind::Default,
-                    Some("IdentityReplicationPolicy") => PolicyKind::Identity,
-                    _ => {
-                        let known = ["DefaultReplicationPolicy", "IdentityReplicationPolicy"];
-                        let simple = text.rsplit('.').next().unwrap_or(text);
-                        let hint = lint::nearest(simple, known)
-                            .map(|near| format!("did you mean {MIRROR_PACKAGE}{near}?"));
-                        let message = format!(
-                            "Java classes cannot be loaded here; known in {MIRROR_PACKAGE}: {}",
-                            known.join(", ")
-                        );
-                        self.reader.error(value.chosen, Part::Value, message, hint);
-                        PolicyKind::Default
-                    }
-                }
-            }
-        };
-        let separator = connector.get("replication.policy.separator");
-        let text = separator.map_or(".", Reader::text);
-        if let Some(value) = separator {
-            let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-            if text.is_empty() || !text.chars().all(legal) {
-                let message = "a topic's name cannot hold this separator";
-                let hint = "use letters, digits, `.`, `_` and `-`";
-                self.reader.error(value.chosen, Part::Value, message, Some(hint.to_owned()));
-            }
-        }
-        let policy = ReplicationPolicy::new(kind, text, Some(id.source.clone()));
-        let internal = connector.get("replication.policy.internal.topic.separator.enabled");
-        if self.reader.boolean(internal, true) {
-            policy
-        } else {
-            policy.with_internal_separator(".")
         }
     }
 }

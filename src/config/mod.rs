@@ -14,6 +14,7 @@ pub mod keys;
 pub mod layers;
 mod lint;
 mod load;
+mod names;
 pub mod problems;
 pub mod properties;
 mod providers;

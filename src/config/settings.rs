@@ -9,7 +9,7 @@ use super::problems::Problem;
 use crate::client::Security;
 use crate::model::{ClusterAlias, FlowId, Timestamp, TopicName};
 use crate::policy::{
-    ConfigFilter, ConfigMode, FlowTopics, GroupFilter, ReplicationPolicy, Rewind, TopicFilter,
+    ConfigFilter, ConfigMode, FlowNames, FlowTopics, GroupFilter, Origins, Rewind, TopicFilter,
 };
 
 /// All of a file.
@@ -96,7 +96,9 @@ pub struct FlowSettings {
     /// Topic configs to copy.
     pub configs: ConfigFilter,
     /// How replicas are named.
-    pub policy: ReplicationPolicy,
+    pub names: FlowNames,
+    /// Where topics came from, as all flows of the file say.
+    pub origins: Origins,
     /// Whether heartbeat topics are copied whatever the filter says.
     pub heartbeats_replication: bool,
     /// Offset syncs.
@@ -163,7 +165,8 @@ impl FlowSettings {
         FlowTopics {
             flow: self.id.clone(),
             filter: self.topics.clone(),
-            policy: self.policy.clone(),
+            names: self.names.clone(),
+            origins: self.origins.clone(),
             heartbeats: self.heartbeats_replication,
         }
     }

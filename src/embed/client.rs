@@ -10,7 +10,7 @@ use crate::client::{Clock, Cluster, LogError, RequestError};
 use crate::config::MirrorSettings;
 use crate::mm2::Checkpoint;
 use crate::model::{ClusterAlias, Offset, TopicName, TopicPartition};
-use crate::policy::{PolicyKind, ReplicationPolicy};
+use crate::policy::{FlowNames, PolicyKind, ReplicationPolicy};
 
 /// The file has no such cluster, or no flow into it or out of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +42,7 @@ pub struct Position {
 pub struct MirrorClient {
     cluster: Cluster,
     /// Of the flows into it, by where they come from.
-    policies: BTreeMap<ClusterAlias, ReplicationPolicy>,
+    names: BTreeMap<ClusterAlias, FlowNames>,
     _until_dropped: DropGuard,
 }
 
@@ -58,21 +58,21 @@ impl MirrorClient {
         let unknown = || UnknownCluster(alias.as_str().to_owned());
         let cluster = settings.clusters.get(&alias).ok_or_else(unknown)?;
         let into = settings.flows.iter().filter(|flow| flow.id.target == alias);
-        let policies = into.map(|flow| (flow.id.source.clone(), flow.policy.clone())).collect();
+        let names = into.map(|flow| (flow.id.source.clone(), flow.names.clone())).collect();
         let end = CancellationToken::new();
         let tracker = TaskTracker::new();
         let cluster = Cluster::new(wiring::cluster(cluster), Clock::start(), &tracker, end.clone());
-        Ok(Self { cluster, policies, _until_dropped: end.drop_guard() })
+        Ok(Self { cluster, names, _until_dropped: end.drop_guard() })
     }
 
     /// The policy that names of topics are read by; they hold no alias under the identity policy.
     fn policy(&self) -> ReplicationPolicy {
         let default = || ReplicationPolicy::new(PolicyKind::Default, ".", None);
-        self.policies.values().next().cloned().unwrap_or_else(default)
+        self.names.values().next().map_or_else(default, |names| names.policy.clone())
     }
 
     fn policy_of(&self, upstream: &ClusterAlias) -> ReplicationPolicy {
-        self.policies.get(upstream).cloned().unwrap_or_else(|| self.policy())
+        self.names.get(upstream).map_or_else(|| self.policy(), |names| names.policy.clone())
     }
 
     async fn topics(&self) -> Result<Vec<TopicName>, RequestError> {
@@ -131,13 +131,13 @@ impl MirrorClient {
         Ok(heartbeats.iter().filter_map(|one| policy.hops_from(upstream, one.as_str())).min())
     }
 
-    /// Topics that are replicas, by their names.
+    /// Topics that are replicas, by their names and by the file's rename rules.
     ///
     /// # Errors
     ///
     /// [`ClientError::Request`].
     pub async fn remote_topics(&self) -> Result<BTreeSet<TopicName>, ClientError> {
-        self.topics_that(is_remote).await
+        self.topics_that(|policy, topic| origin(&self.names, policy, topic).is_some()).await
     }
 
     /// Topics that are replicas of topics of `upstream`, over one hop.
@@ -149,10 +149,23 @@ impl MirrorClient {
         &self,
         upstream: &str,
     ) -> Result<BTreeSet<TopicName>, ClientError> {
-        self.topics_that(|policy, topic| {
-            is_remote(policy, topic) && policy.source(topic) == Some(upstream)
-        })
-        .await
+        let from = |topic: &Option<&str>| *topic == Some(upstream);
+        self.topics_that(|policy, topic| from(&origin(&self.names, policy, topic))).await
+    }
+
+    /// What a topic of this cluster is called on `upstream`, if a flow of the file from there brings
+    /// it under that name: what `ReplicationPolicy.upstreamTopic` says, rename rules included.
+    #[must_use]
+    pub fn upstream_topic(&self, upstream: &str, topic: &str) -> Option<TopicName> {
+        self.names.get(&ClusterAlias::new(upstream))?.upstream(topic)
+    }
+
+    /// What a topic of `upstream` is called on this cluster, if a flow of the file from there can
+    /// bring it: what `ReplicationPolicy.formatRemoteTopic` says, rename rules included.
+    #[must_use]
+    pub fn remote_topic(&self, upstream: &str, topic: &str) -> Option<TopicName> {
+        let names = self.names.get(&ClusterAlias::new(upstream))?;
+        names.on_target(&TopicName::new(topic)).ok()
     }
 
     /// Where a group of `upstream` goes on here, by the newest checkpoint of each partition; empty
@@ -199,6 +212,20 @@ impl MirrorClient {
     }
 }
 
+/// The cluster that a topic came from over one hop: whose rule gives its name, else as the policy
+/// reads it.
+fn origin<'a>(
+    names: &'a BTreeMap<ClusterAlias, FlowNames>,
+    policy: &'a ReplicationPolicy,
+    topic: &'a str,
+) -> Option<&'a str> {
+    let by_rule = names.iter().find(|(_, names)| names.unrenamed(topic).is_some());
+    match by_rule {
+        Some((alias, _)) => Some(alias.as_str()),
+        None => is_remote(policy, topic).then(|| policy.source(topic)).flatten(),
+    }
+}
+
 fn is_remote(policy: &ReplicationPolicy, topic: &str) -> bool {
     !policy.internal().is_internal(topic) && policy.source(topic).is_some()
 }
@@ -241,5 +268,30 @@ mod tests {
         assert_eq!(sources(&identity, "backup.heartbeats"), ["backup"]);
         assert!(is_remote(&identity, "topic") && !is_remote(&identity, "heartbeats"));
         assert!(is_remote(&identity, "backup.heartbeats"));
+    }
+
+    #[tokio::test]
+    async fn renamed_topics_are_replicas_and_lead_back_to_their_topics() {
+        let file = "clusters = a, b, c\na.bootstrap.servers = x:1\nb.bootstrap.servers = y:1\n\
+            c.bootstrap.servers = z:1\na->c.enabled = true\nb->c.enabled = true\n\
+            b->c.topics.rename = orders:orders-of-b, pay.*:b-pay.*\n";
+        let settings = crate::embed::settings("x", file.as_bytes()).unwrap();
+        let client = MirrorClient::new(&settings, "c").unwrap();
+        let policy = client.policy();
+        for (topic, from, upstream) in [
+            ("a.orders", Some("a"), Some("orders")),
+            ("orders-of-b", Some("b"), Some("orders")),
+            ("b-pay.in", Some("b"), Some("pay.in")),
+            ("b.other", Some("b"), Some("other")),
+            ("orders", None, None),
+        ] {
+            assert_eq!(origin(&client.names, &policy, topic), from, "{topic}");
+            let upstream = upstream.map(TopicName::new);
+            assert_eq!(client.upstream_topic(from.unwrap_or("b"), topic), upstream, "{topic}");
+            if let (Some(from), Some(upstream)) = (from, upstream) {
+                assert_eq!(client.remote_topic(from, upstream.as_str()), Some(topic.into()));
+            }
+        }
+        assert_eq!(client.remote_topic("nowhere", "orders"), None);
     }
 }

@@ -7,6 +7,7 @@
 
 mod age;
 mod align;
+mod anchor;
 mod claims;
 mod foresee;
 mod lane;

@@ -8,44 +8,32 @@
 //! Every anchor is acknowledged before the first batch under it is sent, so that after a crash
 //! the target's log explains the rest, and a batch that was still on its way is recognised as
 //! the duplicate that it is.
+//!
+//! An anchor is about one name on the target. A topic that is called otherwise there now begins as a
+//! new one does. Connect's offsets are about the name that the replication policy gives, the only one
+//! that MM2 can give: of topics that a rule names they are neither read nor written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::anchor::{Anchor, Told, decode, encode, key};
 use super::ledger::{Found, History, Ids, KeptMaps, Ledger, LoadedMap, Unsaved};
 use super::settings::FlowSettings;
 use super::status::Probe;
 use crate::client::{Appended, Cluster, LogError, LogRecord, NewRecord};
 use crate::copy::Start;
 use crate::mm2::{self, SourceOffsetKey};
-use crate::model::{
-    Bend, LeaderEpoch, Offset, ProducerIdentity, Sequence, TopicId, TopicName, TopicPartition,
-};
+use crate::model::{Bend, Offset, TopicName, TopicPartition};
 
 /// How often anchors are written.
 ///
 /// What is copied between two writes is compared header by header after a crash; at 1 GB/s
 /// that is a second's reading.
 const ANCHOR_INTERVAL: Duration = Duration::from_secs(1);
-
-/// First element of the keys in the positions topic; the number is the format's version.
-const KEY_KIND: &str = "heliograph-position-1";
-
-/// Where a partition stands, together with the topics it is true for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Anchor {
-    /// Upstream and downstream place, and the producer's numbers there.
-    pub(super) start: Start,
-    /// The source topic that the upstream offset belongs to.
-    pub(super) source_id: TopicId,
-    /// The target topic that the downstream offset belongs to.
-    pub(super) target_id: TopicId,
-}
 
 /// Anchors noted by shards and not yet written; the newest of a partition wins.
 #[derive(Debug, Default)]
@@ -187,6 +175,8 @@ pub(super) struct Loaded {
     pub(super) connect: BTreeMap<TopicPartition, Offset>,
     /// Offset maps up to the anchors.
     pub(super) maps: BTreeMap<TopicPartition, LoadedMap>,
+    /// What was copied only under another name on the target than it has now, and under which.
+    pub(super) moved: BTreeMap<TopicPartition, TopicName>,
 }
 
 impl Loaded {
@@ -217,17 +207,29 @@ impl Loaded {
             loaded.take_connect(settings, &record);
         }
         let mut bends = BTreeMap::new();
+        // Whose offset in Connect's topic is about another name, too.
+        let mut of_other_name = BTreeSet::new();
         for record in positions? {
-            let Some((partition, position)) = decode(settings, &record) else { continue };
-            match position {
-                Some((anchor, _)) if loaded.has_passed(&partition, &anchor) => {}
-                Some((anchor, count)) => {
+            let Some((partition, told)) = decode(settings, &record) else { continue };
+            match told {
+                Told::Position(anchor, _) if loaded.has_passed(&partition, &anchor) => {}
+                Told::Position(anchor, count) => {
+                    of_other_name.remove(&partition);
                     bends.insert(partition.clone(), count);
                     loaded.anchors.insert(partition, anchor);
                 }
-                None => drop(loaded.anchors.remove(&partition)),
+                Told::Nothing => drop(loaded.anchors.remove(&partition)),
+                Told::OtherName { name, by_policy } => {
+                    if by_policy {
+                        of_other_name.insert(partition.clone());
+                    }
+                    loaded.moved.insert(partition, name);
+                }
             }
         }
+        loaded.connect.retain(|partition, _| !of_other_name.contains(partition));
+        let Self { anchors, connect, moved, .. } = &mut loaded;
+        moved.retain(|one, _| !anchors.contains_key(one) && !connect.contains_key(one));
         loaded.take_maps(settings, maps?, &bends);
         Ok(loaded)
     }
@@ -299,6 +301,14 @@ impl Loaded {
                 if key.connector == settings.connector_name
                     && key.cluster == settings.id.source =>
             {
+                let topic = &key.partition.topic;
+                if settings.names.is_by_rule(topic.as_str()) {
+                    if last.is_some() {
+                        let name = settings.names.policy.remote(&settings.id.source, topic);
+                        self.moved.insert(key.partition, name);
+                    }
+                    return;
+                }
                 match last {
                     Some(last) => drop(self.connect.insert(key.partition, last)),
                     None => drop(self.connect.remove(&key.partition)),
@@ -309,82 +319,6 @@ impl Loaded {
                 %error, "a record of the offsets topic cannot be read and is passed over"),
         }
     }
-}
-
-fn key(settings: &FlowSettings, source: &TopicPartition) -> Vec<u8> {
-    let place = json!({
-        "cluster": settings.id.source.as_str(),
-        "partition": source.partition,
-        "topic": source.topic.as_str(),
-    });
-    json!([KEY_KIND, place]).to_string().into_bytes()
-}
-
-fn encode(anchor: &Anchor, bends: Option<u64>) -> Vec<u8> {
-    let Anchor { start, source_id, target_id } = anchor;
-    json!({
-        "upstream": start.upstream.0,
-        "downstream": start.downstream.0,
-        "epoch": start.epoch.0,
-        "producerId": start.identity.id,
-        "producerEpoch": start.identity.epoch,
-        "sequence": start.sequence.to_wire(),
-        "sourceTopicId": format!("{source_id:?}"),
-        "targetTopicId": format!("{target_id:?}"),
-        "bends": bends,
-    })
-    .to_string()
-    .into_bytes()
-}
-
-/// An anchor, and how many bends the offset map has up to it, if that was written before it.
-type Position = (Anchor, Option<u64>);
-
-/// Partition and position of a record, `None` if it is not one of this flow's.
-fn decode(
-    settings: &FlowSettings,
-    record: &LogRecord,
-) -> Option<(TopicPartition, Option<Position>)> {
-    let key: Value = serde_json::from_slice(record.key.as_ref()?).ok()?;
-    if key.get(0)?.as_str()? != KEY_KIND
-        || key.get(1)?.get("cluster")?.as_str()? != settings.id.source.as_str()
-    {
-        return None;
-    }
-    let partition = i32::try_from(key.get(1)?.get("partition")?.as_i64()?).ok()?;
-    let source = TopicPartition::new(key.get(1)?.get("topic")?.as_str()?, partition);
-    let Some(value) = &record.value else { return Some((source, None)) };
-    let anchor = decode_anchor(value);
-    if anchor.is_none() {
-        tracing::warn!(flow = %settings.id, partition = %source, offset = %record.offset,
-            "a position cannot be read and is passed over");
-    }
-    Some((source, anchor))
-}
-
-fn decode_anchor(value: &[u8]) -> Option<Position> {
-    let value: Value = serde_json::from_slice(value).ok()?;
-    let number = |name: &str| value.get(name).and_then(Value::as_i64);
-    let id = |name: &str| {
-        let hex = value.get(name)?.as_str()?;
-        let mut bytes = [0; 16];
-        for (i, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok()?;
-        }
-        Some(TopicId(bytes))
-    };
-    let start = Start {
-        upstream: Offset(number("upstream")?),
-        downstream: Offset(number("downstream")?),
-        epoch: LeaderEpoch(i32::try_from(number("epoch")?).ok()?),
-        identity: ProducerIdentity {
-            id: number("producerId")?,
-            epoch: i16::try_from(number("producerEpoch")?).ok()?,
-        },
-        sequence: Sequence::from_wire(i32::try_from(number("sequence")?).ok()?)?,
-    };
-    let anchor = Anchor { start, source_id: id("sourceTopicId")?, target_id: id("targetTopicId")? };
-    Some((anchor, value.get("bends").and_then(Value::as_u64)))
 }
 
 async fn read_maps(
@@ -568,7 +502,11 @@ impl Committer {
         let record = |(source, anchor): (&TopicPartition, &Anchor)| NewRecord {
             partition: 0,
             key: key(&self.settings, source),
-            value: Some(encode(anchor, bends.get(source).copied())),
+            value: Some(encode(
+                anchor,
+                self.settings.names.on_target(&source.topic).ok().as_ref(),
+                bends.get(source).copied(),
+            )),
         };
         let records: Vec<NewRecord> = anchors.iter().map(record).collect();
         if records.is_empty() {
@@ -645,11 +583,21 @@ impl Committer {
 
     /// Connect's offset is the LAST offset copied, so a partition that stands at 0 has none: what
     /// may be there is taken back, as Connect does when offsets are reset (KIP-875).
+    ///
+    /// Nothing is said about topics that a rule names: MM2 would go on under the policy's name, where
+    /// all of it would be missing.
     async fn append_offsets(
         &self,
         nexts: &BTreeMap<TopicPartition, Offset>,
     ) -> Result<(), LogError> {
         let topic = &self.settings.offsets_topic;
+        let by_policy = |(source, _): &(&TopicPartition, &Offset)| {
+            !self.settings.names.is_by_rule(source.topic.as_str())
+        };
+        let nexts: Vec<_> = nexts.iter().filter(by_policy).collect();
+        if nexts.is_empty() {
+            return Ok(());
+        }
         let count = || {
             let view = self.offsets.view();
             let count = view.topics.get(topic).map_or(0, |topic| topic.partitions.len());
@@ -672,7 +620,7 @@ impl Committer {
                 value: (next.0 > 0).then(|| mm2::encode_value(Offset(next.0 - 1))),
             }
         };
-        let records: Vec<NewRecord> = nexts.iter().map(record).collect();
+        let records: Vec<NewRecord> = nexts.into_iter().map(record).collect();
         self.append(&self.offsets, topic, &records).await.map(drop)
     }
 }
@@ -680,6 +628,7 @@ impl Committer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{LeaderEpoch, ProducerIdentity, Sequence, TopicId};
 
     #[test]
     fn what_was_noted_before_a_partition_was_started_anew_is_not_written_behind_its_start() {
@@ -729,15 +678,5 @@ mod tests {
             identity: ProducerIdentity { id: 42, epoch: 3 },
             sequence: Sequence::ZERO.advance(99),
         }
-    }
-
-    #[test]
-    fn an_anchor_is_read_back_as_it_was_written() {
-        let anchor =
-            Anchor { start: start(), source_id: TopicId([0xab; 16]), target_id: TopicId::NONE };
-        assert_eq!(decode_anchor(&encode(&anchor, Some(3))), Some((anchor, Some(3))));
-        assert_eq!(decode_anchor(&encode(&anchor, None)), Some((anchor, None)));
-        assert_eq!(decode_anchor(b"{}"), None);
-        assert_eq!(decode_anchor(b"no json"), None);
     }
 }

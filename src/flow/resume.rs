@@ -10,8 +10,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::align::{CountWalk, RecordWalk, Step, Stored, held_back};
+use super::anchor::Anchor;
 use super::ledger::History;
-use super::progress::{Anchor, Loaded};
+use super::progress::Loaded;
 use super::settings::{ExistingRecords, FlowSettings, GapPolicy, Recreate, Reset, Truncation};
 use super::supervisor::Pair;
 use crate::batch::RawBatch;
@@ -80,6 +81,8 @@ pub enum Origin {
     /// The first record of the time that the file names, as there is no progress
     /// (`auto.offset.reset = by_duration:...` or a time).
     Time,
+    /// The start of the source's log, as it was copied under another name on the target before.
+    Renamed,
     /// The start of a source topic that was made anew under its name.
     SourceMadeAnew,
     /// The start of the source's log, as the target's topic was made anew, or is to be made.
@@ -327,6 +330,9 @@ impl Planner {
                 (fresh(next), Origin::ConnectOffset)
             }
             (None, None) => match self.first_start(pair, ends) {
+                Ok((start, Origin::LogStart)) if progress.moved.contains_key(&pair.source) => {
+                    (fresh(start), Origin::Renamed)
+                }
                 Ok((start, origin)) => (fresh(start), origin),
                 Err(reason) => return Decision::Halt(reason),
             },

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::claims::Claims;
 use crate::batch::Oversize;
 use crate::model::{FlowId, Side, Timestamp, TopicName};
+use crate::policy::FlowNames;
 
 /// Where a partition without progress starts (`auto.offset.reset` of the source consumer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +72,8 @@ pub struct SyncSettings {
 pub struct FlowSettings {
     /// Which flow.
     pub id: FlowId,
+    /// How it names topics on the target: a position is about one name there.
+    pub names: FlowNames,
     /// Committed records only.
     pub read_committed: bool,
     /// Verify every batch's checksum before it is forwarded.

@@ -10,8 +10,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::anchor::Anchor;
 use super::offsets::Offsets;
-use super::progress::{Anchor, Committer, Loaded, Page, ProgressBook};
+use super::progress::{Committer, Loaded, Page, ProgressBook};
 use super::rate::RateLimit;
 use super::resume::{Decision, Occasion, Planner};
 use super::settings::FlowSettings;
@@ -569,6 +570,7 @@ impl Supervisor {
         let now = self.source.clock().now();
         let (mut anchors, mut reset) = (BTreeMap::new(), BTreeMap::new());
         let mut starting = Vec::new();
+        let mut renamed: BTreeMap<TopicName, (TopicName, TopicName)> = BTreeMap::new();
         for (pair, decision) in decisions {
             let Some(known) = self.known.get_mut(&pair.source) else { continue };
             match decision {
@@ -580,6 +582,10 @@ impl Supervisor {
                     }
                     if self.progress.is_behind(&pair.source, &anchor) {
                         reset.insert(pair.source.clone(), start.upstream);
+                    }
+                    if let Some(before) = self.progress.moved.remove(&pair.source) {
+                        let names = (before, pair.target.topic.clone());
+                        renamed.insert(pair.source.topic.clone(), names);
                     }
                     let ids = (pair.source_id, pair.target_id);
                     let page = self.book.open(&pair.source, ids, start, history);
@@ -601,6 +607,15 @@ impl Supervisor {
                     known.denied = later.denied;
                 }
             }
+        }
+        for (topic, (before, target)) in renamed.iter().take(BEGUN_TOLD_MAX) {
+            tracing::warn!(%flow, %topic, %target, %before,
+                "topic has another name on the target than before: it begins anew there, and its copy \
+                 under the former name stays as it is");
+        }
+        if renamed.len() > BEGUN_TOLD_MAX {
+            tracing::warn!(%flow, topics = renamed.len() - BEGUN_TOLD_MAX,
+                "so have more topics another name on the target than before");
         }
         // Before the first batch goes out under an anchor, the anchor is on the target.
         let mut backoff = Backoff::new(4);

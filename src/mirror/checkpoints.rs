@@ -406,7 +406,9 @@ impl GroupRounds {
         });
         let mut unknown = BTreeSet::new();
         for ((_, source, ..), found) in wanted.iter().zip(&translated) {
-            if *found == Translated::Unknown && self.offsets.copied(source).is_some() {
+            // Syncs are about the name that the policy gives, never about one that a rule gives.
+            let by_rule = self.rules.topics.names.is_by_rule(source.topic.as_str());
+            if *found == Translated::Unknown && self.offsets.copied(source).is_some() && !by_rule {
                 unknown.insert(source.clone());
             }
         }
@@ -441,13 +443,7 @@ impl GroupRounds {
         source: &TopicPartition,
         committed: &Committed,
     ) -> Option<Mirrored> {
-        let FlowTopics { flow, policy, .. } = &self.rules.topics;
-        let name = source.topic.as_str();
-        if !policy.is_cycle(&flow.target, name) || policy.source(name) != Some(flow.target.as_str())
-        {
-            return None;
-        }
-        let topic = TopicName::new(policy.upstream(name)?);
+        let topic = self.rules.topics.on_its_way_back(&source.topic)?;
         let partition = TopicPartition { topic, partition: source.partition };
         let reverse = self.reverse.as_ref()?.borrow().clone()?;
         let downstream = reverse.translate_back(&partition, committed.offset)?;
@@ -465,7 +461,7 @@ impl GroupRounds {
     fn name(&self, topic: &TopicName) -> Option<TopicName> {
         match self.rules.topics.select(topic) {
             Ok(Selection::Copied { as_topic }) => Some(as_topic),
-            Ok(Selection::Filtered | Selection::Internal | Selection::Cycle) | Err(_) => None,
+            Ok(_) | Err(_) => None,
         }
     }
 
@@ -509,8 +505,12 @@ impl GroupRounds {
         Ok(())
     }
 
-    /// MM2's translation, which must not reach into what the map knows.
+    /// MM2's translation, which must not reach into what the map knows; nothing for topics that a
+    /// rule names, of which there are no syncs.
     fn by_sync(&self, source: &TopicPartition, upstream: Offset) -> Option<Offset> {
+        if self.rules.topics.names.is_by_rule(source.topic.as_str()) {
+            return None;
+        }
         let copied = self.offsets.copied(source)?;
         match self.store.as_ref()?.translate(source, upstream) {
             BySync::At(downstream) => Some(downstream.min(copied.downstream)),

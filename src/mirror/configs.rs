@@ -299,8 +299,8 @@ impl ConfigsRound {
         let Some(owned) = &mut self.owned else { return Ok(()) };
         let (source, target) = (self.source.view(), self.target.view());
         let copied = |replica: &TopicName| {
-            let name = self.rules.topics.policy.upstream(replica.as_str());
-            name.is_some_and(|name| source.topics.contains_key(&TopicName::new(name)))
+            let name = self.rules.topics.names.upstream(replica.as_str());
+            name.is_some_and(|name| source.topics.contains_key(&name))
         };
         let gone = |topic: &&TopicName| !target.topics.contains_key(*topic) && !copied(topic);
         let gone: Vec<TopicName> = owned.topics().filter(gone).cloned().collect();

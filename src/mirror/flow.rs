@@ -231,7 +231,8 @@ impl MirrorFlow {
         self.offsets.send_replace(Some(offsets.clone()));
         let mut syncs = self.settings.syncs.as_ref().map(|topic| {
             let flush = self.settings.flow.commit_interval;
-            SyncWriter::new((self.id(), &self.board), syncs_on(side), topic, &offsets, flush)
+            let about = (&offsets, &self.settings.flow.names);
+            SyncWriter::new((self.id(), &self.board), syncs_on(side), topic, about, flush)
         });
         let ends = (&self.source, &self.target, syncs_on(side));
         let reverse = self.reverse.clone();

@@ -27,6 +27,8 @@ pub struct Inspection {
     pub flow: FlowId,
     /// Source topics and what they are called on the target.
     pub copied: BTreeMap<TopicName, TopicName>,
+    /// Those among them that a rename rule names.
+    pub renamed: BTreeMap<TopicName, TopicName>,
     /// Target topics that would be made.
     pub to_make: BTreeSet<TopicName>,
     /// Partitions that would be added to target topics that exist.
@@ -95,9 +97,14 @@ pub async fn inspect(
         Err((code, words)) if !is_denied(code) => Some((name, words)),
         _ => None,
     });
+    let names = &settings.rules.topics.names;
+    let copied: BTreeMap<TopicName, TopicName> =
+        copied.into_iter().map(|(name, (replica, _))| (name, replica)).collect();
+    let renamed = copied.iter().filter(|(name, _)| names.is_by_rule(name.as_str()));
     Ok(Inspection {
         flow: settings.flow.id.clone(),
-        copied: copied.iter().map(|(name, (replica, _))| (name.clone(), replica.clone())).collect(),
+        renamed: renamed.map(|(name, replica)| (name.clone(), replica.clone())).collect(),
+        copied,
         to_add: all - planned.len(),
         to_make,
         left_out,

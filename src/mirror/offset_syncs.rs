@@ -1,4 +1,7 @@
 //! Writes offset syncs where MM2 and its checkpoints look for them.
+//!
+//! Not of topics that a rename rule names: MM2 would take them for offsets of the topic that the
+//! replication policy names, which is another one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +13,7 @@ use crate::client::{Cluster, NewRecord};
 use crate::flow::Offsets;
 use crate::mm2::OffsetSync;
 use crate::model::{AclOperation, Bend, FlowId, Moment, TopicPartition};
-use crate::policy::Thing;
+use crate::policy::{FlowNames, Thing};
 
 /// How often syncs are written that are due.
 const WRITE_INTERVAL: Duration = Duration::from_secs(1);
@@ -33,6 +36,7 @@ pub(super) struct SyncWriter {
     cluster: Cluster,
     topic: InternalTopic,
     offsets: Offsets,
+    names: FlowNames,
     /// How often partitions that came to rest get their last sync.
     flush_interval: Duration,
     ready: bool,
@@ -48,7 +52,7 @@ impl SyncWriter {
         (flow, board): (&FlowId, &RoundBoard),
         cluster: &Cluster,
         topic: &InternalTopic,
-        offsets: &Offsets,
+        (offsets, names): (&Offsets, &FlowNames),
         flush_interval: Duration,
     ) -> Self {
         Self {
@@ -56,6 +60,7 @@ impl SyncWriter {
             cluster: cluster.clone(),
             topic: topic.clone(),
             offsets: offsets.clone(),
+            names: names.clone(),
             flush_interval,
             ready: false,
             failing: false,
@@ -93,6 +98,7 @@ impl SyncWriter {
     async fn write(&mut self, all: bool) {
         let now = self.cluster.clock().now();
         let mut due = self.offsets.take_syncs(all);
+        due.retain(|(partition, _)| !self.names.is_by_rule(partition.topic.as_str()));
         if self.failing && now < self.not_before {
             self.unwritten.extend(due);
             return;

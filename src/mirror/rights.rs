@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::client::{Cluster, LogError, RequestCause, RequestError};
 use crate::model::{AclOperation, ClusterAlias};
-use crate::policy::{Feature, FlowTopics, PolicyKind, Thing, find_right};
+use crate::policy::{Feature, FlowTopics, Thing, find_right};
 use crate::wire::ErrorCode;
 
 /// What a right is held on, by name.
@@ -25,12 +25,12 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// The replicas of a flow: all of them by their prefix where the policy gives one, else this
-    /// one.
+    /// The replicas of a flow: all of them by their prefix where the policy or a rename rule gives
+    /// one, else this one.
     pub(super) fn replica(topics: &FlowTopics, name: &str) -> Self {
-        match topics.policy.kind() {
-            PolicyKind::Default => Self::Prefix(replica_prefix(topics)),
-            PolicyKind::Identity => Self::Topic(name.to_owned()),
+        match topics.names.prefix_of(name) {
+            Some(prefix) => Self::Prefix(prefix),
+            None => Self::Topic(name.to_owned()),
         }
     }
 
@@ -43,11 +43,6 @@ impl Resource {
             Self::Group(name) => format!("--group '{name}'"),
         }
     }
-}
-
-/// What the names of a flow's replicas begin with under the default policy.
-pub(super) fn replica_prefix(topics: &FlowTopics) -> String {
-    format!("{}{}", topics.flow.source, topics.policy.separator())
 }
 
 impl fmt::Display for Resource {

@@ -45,6 +45,8 @@ pub(super) struct TopicsRound {
     gone: BTreeSet<TopicName>,
     /// Topics that were copied until the right to describe them was taken away, and on which side.
     denied: BTreeMap<TopicName, String>,
+    /// Topics that rename rules leave without a name on the target, and why.
+    nameless: BTreeMap<TopicName, String>,
     /// Target topics with more partitions than their source.
     wider: BTreeMap<TopicName, String>,
     /// Elements of `topics` that match no topic of the source; `None` before the first look.
@@ -94,6 +96,7 @@ pub(super) fn select(topics: &FlowTopics, view: &MetadataView) -> Selected {
                 Ok(true) => "topics.exclude names it".to_owned(),
                 Ok(false) | Err(_) => "topics does not name it".to_owned(),
             },
+            Ok(Selection::Nameless(why)) => why.to_string(),
             Err(error) => error.to_string(),
         };
         selected.left_out.insert(name.clone(), rule);
@@ -137,6 +140,7 @@ impl TopicsRound {
             found: BTreeSet::new(),
             gone: BTreeSet::new(),
             denied: BTreeMap::new(),
+            nameless: BTreeMap::new(),
             wider: BTreeMap::new(),
             unmatched: None,
             hidden: BTreeSet::new(),
@@ -255,6 +259,7 @@ impl TopicsRound {
         notes.left.extend(self.gone.iter().map(gone));
         notes.undone.extend(self.denied.iter().map(|(topic, what)| format!("{topic}: {what}")));
         notes.left.extend(self.wider.iter().map(|(topic, what)| format!("{topic}: {what}")));
+        notes.left.extend(self.nameless.iter().map(|(topic, why)| format!("{topic}: {why}")));
         let unmatched = self.unmatched.iter().flatten();
         notes.left.extend(unmatched.map(|one| format!("topics: no topic matches `{one}`")));
         notes.missing = self.missing.clone();
@@ -333,6 +338,7 @@ impl TopicsRound {
     fn wanted(&mut self, view: &MetadataView) -> Wanted {
         let mut wanted = Wanted::new();
         let (mut found, mut cycles) = (Vec::new(), Vec::new());
+        let mut nameless = BTreeMap::new();
         for (name, topic) in view.topics.iter().filter(|(_, topic)| !topic.internal) {
             match self.rules.topics.select(name) {
                 Ok(Selection::Copied { as_topic }) => {
@@ -350,6 +356,9 @@ impl TopicsRound {
                     }
                 }
                 Ok(Selection::Filtered | Selection::Internal) => {}
+                Ok(Selection::Nameless(why)) => {
+                    nameless.insert(name.clone(), why.to_string());
+                }
                 Err(error) => self.complain(name, format!("topic left out: {error}")),
             }
         }
@@ -386,7 +395,28 @@ impl TopicsRound {
             self.gone.insert(name);
         }
         self.gone.retain(|name| !view.topics.contains_key(name));
+        self.tell_nameless(nameless);
         wanted
+    }
+
+    /// Says which topics cannot have a name of their own on the target.
+    fn tell_nameless(&mut self, nameless: BTreeMap<TopicName, String>) {
+        let flow = self.flow();
+        let new: Vec<TopicName> =
+            nameless.keys().filter(|topic| !self.nameless.contains_key(*topic)).cloned().collect();
+        told(
+            &new,
+            |topic| {
+                let why = nameless.get(topic).map_or("", String::as_str);
+                tracing::warn!(%flow, %topic, why, "topic left out: it has no name on the target");
+            },
+            |topics, first| {
+                let why = nameless.values().next().map_or("", String::as_str);
+                tracing::warn!(%flow, topics, first, why,
+                    "topics left out: they have no names on the target");
+            },
+        );
+        self.nameless = nameless;
     }
 
     /// Whether a topic was complained about as not to be seen.

@@ -28,7 +28,9 @@ pub fn mirrored_acl(acl: &TopicAcl, topics: &FlowTopics) -> Result<Option<TopicA
         Selection::Copied { as_topic } => {
             Some(TopicAcl { topic: as_topic, operation, ..acl.clone() })
         }
-        Selection::Filtered | Selection::Internal | Selection::Cycle => None,
+        Selection::Filtered | Selection::Internal | Selection::Cycle | Selection::Nameless(_) => {
+            None
+        }
     })
 }
 

@@ -3,7 +3,7 @@
 //! The rules are those of MM2's `DefaultReplicationPolicy` and `IdentityReplicationPolicy`;
 //! both only look at names, so any dotted name (`my.topic`) counts as coming from a cluster
 //! `my`. Names of internal topics are in `mm2::names`; which topics a flow takes is in
-//! `policy::selection`.
+//! `policy::selection`, and names beyond MM2's are in `policy::renames`.
 
 use crate::mm2::{HEARTBEATS, InternalNames};
 use crate::model::{ClusterAlias, FlowId, TopicName};
@@ -58,6 +58,12 @@ impl ReplicationPolicy {
     #[must_use]
     pub fn separator(&self) -> &str {
         &self.separator
+    }
+
+    /// What the names of all replicas from `source` begin with; `None` if they keep their names.
+    #[must_use]
+    pub fn replica_prefix(&self, source: &ClusterAlias) -> Option<String> {
+        (self.kind == PolicyKind::Default).then(|| format!("{source}{}", self.separator))
     }
 
     /// Names of MM2's internal topics under this policy.

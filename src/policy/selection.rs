@@ -1,7 +1,8 @@
 //! Which topics a flow takes: filter, policy and cycle rule together.
 
 use super::filters::TopicFilter;
-use super::naming::ReplicationPolicy;
+use super::flow_names::{FlowNames, NoName};
+use super::origins::Origins;
 use super::pattern::StepLimit;
 use crate::model::{FlowId, TopicName};
 
@@ -19,6 +20,8 @@ pub enum Selection {
     Internal,
     /// It already came from the target.
     Cycle,
+    /// It cannot have a name of its own on the target.
+    Nameless(NoName),
 }
 
 /// A flow's choice of topics.
@@ -28,8 +31,10 @@ pub struct FlowTopics {
     pub flow: FlowId,
     /// What the user wants.
     pub filter: TopicFilter,
-    /// How names are read and made.
-    pub policy: ReplicationPolicy,
+    /// How names are made and read.
+    pub names: FlowNames,
+    /// Where topics came from, as the whole file says.
+    pub origins: Origins,
     /// Whether heartbeat topics are taken whatever the filter says.
     pub heartbeats: bool,
 }
@@ -48,23 +53,43 @@ impl FlowTopics {
     /// [`StepLimit`] if a pattern does not come to an end on this name.
     pub fn select(&self, topic: &TopicName) -> Result<Selection, StepLimit> {
         let name = topic.as_str();
+        let policy = &self.names.policy;
         let wanted =
-            (self.heartbeats && self.policy.is_heartbeats(name)) || self.filter.accepts(name)?;
+            (self.heartbeats && policy.is_heartbeats(name)) || self.filter.accepts(name)?;
         Ok(if !wanted {
             Selection::Filtered
-        } else if self.policy.internal().is_internal(name) {
+        } else if policy.internal().is_internal(name) {
             Selection::Internal
-        } else if self.policy.is_cycle(&self.flow.target, name) {
+        } else if self.origins.is_cycle(&self.flow, policy, name) {
             Selection::Cycle
         } else {
-            Selection::Copied { as_topic: self.policy.remote(&self.flow.source, topic) }
+            match self.names.on_target(topic) {
+                Ok(as_topic) => Selection::Copied { as_topic },
+                Err(why) => Selection::Nameless(why),
+            }
         })
+    }
+
+    /// What `topic` of the source is called on the target, if it shows to have come from there. Groups
+    /// that read it go on under that name.
+    #[must_use]
+    pub fn on_its_way_back(&self, topic: &TopicName) -> Option<TopicName> {
+        let (name, target) = (topic.as_str(), &self.flow.target);
+        match self.origins.brought_by_back(&self.flow, name) {
+            Some(brought) => brought,
+            None => {
+                let policy = &self.names.policy;
+                let from = policy.is_cycle(target, name).then(|| policy.source(name)).flatten();
+                let upstream = (from == Some(target.as_str())).then(|| policy.upstream(name));
+                upstream.flatten().map(TopicName::new)
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{NameList, PolicyKind};
+    use super::super::{NameList, PolicyKind, ReplicationPolicy};
     use super::*;
     use crate::model::ClusterAlias;
 
@@ -75,7 +100,8 @@ mod tests {
                 include: NameList::new(include).unwrap(),
                 exclude: NameList::new(&["mm2.*\\.internal", ".*\\.replica", "__.*"]).unwrap(),
             },
-            policy: ReplicationPolicy::new(kind, ".", Some(source.clone())),
+            names: FlowNames::new(ReplicationPolicy::new(kind, ".", Some(source.clone())), &source),
+            origins: Origins::default(),
             heartbeats: true,
             flow: FlowId { source, target: ClusterAlias::new("B") },
         }

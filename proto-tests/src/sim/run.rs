@@ -15,8 +15,8 @@ use heliograph::mirror::{
 };
 use heliograph::model::{ClusterAlias, FlowId, Offset, TopicName, TopicPartition};
 use heliograph::policy::{
-    ConfigFilter, ConfigMode, ConfigRules, FlowTopics, GroupFilter, NameList, PolicyKind,
-    ReplicationPolicy, Rewind, TopicFilter,
+    ConfigFilter, ConfigMode, ConfigRules, FlowNames, FlowTopics, GroupFilter, NameList, Origins,
+    PolicyKind, ReplicationPolicy, Rewind, TopicFilter,
 };
 use serde_json::Value;
 use tokio::runtime::{Builder, Handle};
@@ -360,13 +360,16 @@ impl Run {
             replication_factor: -1,
         };
         let (fetch_bytes_max, partition_bytes_max) = self.script.fetch_bytes;
+        let policy = ReplicationPolicy::new(PolicyKind::Default, ".", None);
+        let names = FlowNames::new(policy, &flow.source);
         let topics = FlowTopics {
             flow: flow.clone(),
             filter: TopicFilter {
                 include: NameList::new(&["t.*"]).expect("a pattern"),
                 exclude: NameList::none(),
             },
-            policy: ReplicationPolicy::new(PolicyKind::Default, ".", None),
+            names: names.clone(),
+            origins: Origins::default(),
             heartbeats: false,
         };
         let groups = GroupRules {
@@ -382,6 +385,7 @@ impl Run {
         MirrorSettings {
             flow: FlowSettings {
                 id: flow,
+                names,
                 read_committed: true,
                 verify: false,
                 // Two shards would be woken in an order that tokio draws by lot.

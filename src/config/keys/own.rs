@@ -15,6 +15,8 @@ pub(super) const KEYS: &[&[Key]] = &[
             "HOST:PORT on which /metrics, /status, /healthz and /readyz are served, to whoever can reach it; off unless set.";
     },
     keys! { Flow, "Heliograph";
+        "topics.rename": List = "", Same,
+            "What topics are called on the target instead of what the replication policy says: rules `from:to`, either two names or two beginnings with a `*` behind them, as in orders:orders-eu, payments.*:eu.payments.*, *:eu-*. The first that matches counts; internal topics and heartbeats are never renamed. MirrorMaker 2 knows no such rules, and progress of renamed topics is not shared with it.";
         "gap.policy": String = "record", Same,
             "What to do when the source lost records before they were copied: record or halt.";
         "start.timestamp": String = "", Same,
