@@ -16,11 +16,11 @@ use heliograph::wire::{
     decode_produce, fetch, frame_length,
 };
 use kafka_protocol::messages::{
-    CreateAclsResponse, CreatePartitionsResponse, CreateTopicsResponse, DescribeAclsResponse,
-    DescribeConfigsResponse, DescribeGroupsResponse, DescribeProducersResponse,
-    FindCoordinatorResponse, IncrementalAlterConfigsResponse, InitProducerIdResponse,
-    ListGroupsResponse, ListOffsetsResponse, MetadataResponse, OffsetCommitResponse,
-    OffsetFetchResponse, OffsetForLeaderEpochResponse,
+    CreateAclsResponse, CreatePartitionsResponse, CreateTopicsResponse, DeleteAclsResponse,
+    DescribeAclsResponse, DescribeConfigsResponse, DescribeGroupsResponse,
+    DescribeProducersResponse, FindCoordinatorResponse, IncrementalAlterConfigsResponse,
+    InitProducerIdResponse, ListGroupsResponse, ListOffsetsResponse, MetadataResponse,
+    OffsetCommitResponse, OffsetFetchResponse, OffsetForLeaderEpochResponse,
 };
 
 use crate::copy_run::{self, Piece, Step, seal};
@@ -44,7 +44,7 @@ pub const TARGETS: &[Target] = &[
 ];
 
 /// The answers that go through `kafka-protocol`.
-pub const MESSAGES: [Api; 16] = [
+pub const MESSAGES: [Api; 17] = [
     Api::OffsetCommit,
     Api::OffsetFetch,
     Api::FindCoordinator,
@@ -61,6 +61,7 @@ pub const MESSAGES: [Api; 16] = [
     Api::DescribeAcls,
     Api::CreateAcls,
     Api::DescribeGroups,
+    Api::DeleteAcls,
 ];
 
 /// Takes bytes from the front; zeros once there are none.
@@ -305,6 +306,7 @@ pub fn reads(api: Api, version: i16, body: &Bytes) -> bool {
         }
         Api::DescribeAcls => decode::<DescribeAclsResponse>(api, version, body).is_ok(),
         Api::CreateAcls => decode::<CreateAclsResponse>(api, version, body).is_ok(),
+        Api::DeleteAcls => decode::<DeleteAclsResponse>(api, version, body).is_ok(),
         Api::Fetch => fetch::decode(version, body).is_ok(),
         Api::Produce => decode_produce(version, body).is_ok(),
         Api::SaslHandshake | Api::SaslAuthenticate => false,

@@ -13,12 +13,12 @@ use heliograph::wire::{
     decode_produce, fetch, frame_length,
 };
 use kafka_protocol::messages::{
-    CreateAclsResponse, CreatePartitionsResponse, CreateTopicsResponse, DescribeAclsResponse,
-    DescribeConfigsResponse, DescribeGroupsResponse, DescribeProducersResponse, FetchRequest,
-    FetchResponse, FindCoordinatorResponse, IncrementalAlterConfigsResponse,
-    InitProducerIdResponse, ListGroupsResponse, ListOffsetsResponse, MetadataResponse,
-    OffsetCommitResponse, OffsetFetchResponse, OffsetForLeaderEpochResponse, ProduceRequest,
-    ProduceResponse,
+    CreateAclsResponse, CreatePartitionsResponse, CreateTopicsResponse, DeleteAclsResponse,
+    DescribeAclsResponse, DescribeConfigsResponse, DescribeGroupsResponse,
+    DescribeProducersResponse, FetchRequest, FetchResponse, FindCoordinatorResponse,
+    IncrementalAlterConfigsResponse, InitProducerIdResponse, ListGroupsResponse,
+    ListOffsetsResponse, MetadataResponse, OffsetCommitResponse, OffsetFetchResponse,
+    OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
 };
 use kafka_protocol::protocol::{Decodable, Encodable};
 use peak_alloc::PeakAlloc;
@@ -80,9 +80,9 @@ fn versions(mut handshake: Handshake, body: &[u8]) -> Versions {
 #[test]
 fn a_handshake_with_each_broker_chooses_the_versions_both_sides_speak() {
     let expected = [
-        ("2.8.2-broker", [9, 12, 6, 11, 3, 7, 4, 4, 4, 3, 0, 8, 7, 3, 4, 1, 2, 2, 1, 2, 5]),
-        ("3.9.2-broker", [11, 17, 9, 12, 4, 7, 5, 4, 4, 3, 0, 9, 9, 6, 5, 1, 3, 3, 1, 2, 5]),
-        ("4.3.1-broker", [12, 17, 10, 13, 4, 7, 5, 4, 4, 3, 0, 9, 9, 6, 5, 1, 3, 3, 1, 2, 5]),
+        ("2.8.2-broker", [9, 12, 6, 11, 3, 7, 4, 4, 4, 3, 0, 8, 7, 3, 4, 1, 2, 2, 2, 1, 2, 5]),
+        ("3.9.2-broker", [11, 17, 9, 12, 4, 7, 5, 4, 4, 3, 0, 9, 9, 6, 5, 1, 3, 3, 3, 1, 2, 5]),
+        ("4.3.1-broker", [12, 17, 10, 13, 4, 7, 5, 4, 4, 3, 0, 9, 9, 6, 5, 1, 3, 3, 3, 1, 2, 5]),
     ];
     let apis = [
         Api::Produce,
@@ -103,6 +103,7 @@ fn a_handshake_with_each_broker_chooses_the_versions_both_sides_speak() {
         Api::IncrementalAlterConfigs,
         Api::DescribeAcls,
         Api::CreateAcls,
+        Api::DeleteAcls,
         Api::SaslHandshake,
         Api::SaslAuthenticate,
         Api::DescribeGroups,
@@ -285,6 +286,7 @@ fn every_answer_that_the_codec_reads_it_writes_again_to_the_same_bytes() {
             }
             Api::DescribeAcls => rewrites::<DescribeAclsResponse>(api, version, &body),
             Api::CreateAcls => rewrites::<CreateAclsResponse>(api, version, &body),
+            Api::DeleteAcls => rewrites::<DeleteAclsResponse>(api, version, &body),
             Api::Fetch
             | Api::Produce
             | Api::ApiVersions

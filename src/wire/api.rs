@@ -45,6 +45,8 @@ pub enum Api {
     DescribeAcls,
     /// Adds access rules.
     CreateAcls,
+    /// Takes access rules away.
+    DeleteAcls,
     /// Tells who writes to a partition, and whose transaction is open (KIP-664).
     DescribeProducers,
 }
@@ -152,6 +154,7 @@ const TABLE: &[Row] = &[
     // 1 tells literal names from prefixes (KIP-290).
     Row { api: Api::DescribeAcls, key: 29, name: "DescribeAcls", range: (1, 3), flexible_from: 2 },
     Row { api: Api::CreateAcls, key: 30, name: "CreateAcls", range: (1, 3), flexible_from: 2 },
+    Row { api: Api::DeleteAcls, key: 31, name: "DeleteAcls", range: (1, 3), flexible_from: 2 },
     Row {
         api: Api::DescribeProducers,
         key: 61,

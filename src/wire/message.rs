@@ -3,14 +3,15 @@
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::{
     CreateAclsRequest, CreateAclsResponse, CreatePartitionsRequest, CreatePartitionsResponse,
-    CreateTopicsRequest, CreateTopicsResponse, DescribeAclsRequest, DescribeAclsResponse,
-    DescribeConfigsRequest, DescribeConfigsResponse, DescribeGroupsRequest, DescribeGroupsResponse,
-    DescribeProducersRequest, DescribeProducersResponse, FindCoordinatorRequest,
-    FindCoordinatorResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
-    InitProducerIdRequest, InitProducerIdResponse, ListGroupsRequest, ListGroupsResponse,
-    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse,
-    OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse,
-    OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
+    CreateTopicsRequest, CreateTopicsResponse, DeleteAclsRequest, DeleteAclsResponse,
+    DescribeAclsRequest, DescribeAclsResponse, DescribeConfigsRequest, DescribeConfigsResponse,
+    DescribeGroupsRequest, DescribeGroupsResponse, DescribeProducersRequest,
+    DescribeProducersResponse, FindCoordinatorRequest, FindCoordinatorResponse,
+    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest,
+    InitProducerIdResponse, ListGroupsRequest, ListGroupsResponse, ListOffsetsRequest,
+    ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetCommitRequest,
+    OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
 };
 use kafka_protocol::protocol::{Decodable, Encodable};
 
@@ -39,6 +40,7 @@ calls! {
     CreateAclsRequest => CreateAclsResponse: CreateAcls,
     CreatePartitionsRequest => CreatePartitionsResponse: CreatePartitions,
     CreateTopicsRequest => CreateTopicsResponse: CreateTopics,
+    DeleteAclsRequest => DeleteAclsResponse: DeleteAcls,
     DescribeAclsRequest => DescribeAclsResponse: DescribeAcls,
     DescribeConfigsRequest => DescribeConfigsResponse: DescribeConfigs,
     DescribeGroupsRequest => DescribeGroupsResponse: DescribeGroups,

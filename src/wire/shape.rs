@@ -143,6 +143,25 @@ const DESCRIBE_ACLS: &[Field] = &[
 
 const CREATE_ACLS: &[Field] = &[always(I32), always(Array(&[always(I16), always(Text)]))];
 
+const DELETE_ACLS: &[Field] = &[
+    always(I32),
+    always(Array(&[
+        always(I16),
+        always(Text),
+        always(Array(&[
+            always(I16),
+            always(Text),
+            always(I8),
+            always(Text),
+            since(1, I8),
+            always(Text),
+            always(Text),
+            always(I8),
+            always(I8),
+        ])),
+    ])),
+];
+
 const DESCRIBE_PRODUCERS: &[Field] = &[
     always(I32),
     always(Array(&[
@@ -240,6 +259,7 @@ fn of(api: Api) -> Option<&'static [Field]> {
         Api::IncrementalAlterConfigs => Some(INCREMENTAL_ALTER_CONFIGS),
         Api::DescribeAcls => Some(DESCRIBE_ACLS),
         Api::CreateAcls => Some(CREATE_ACLS),
+        Api::DeleteAcls => Some(DELETE_ACLS),
         Api::DescribeProducers => Some(DESCRIBE_PRODUCERS),
         Api::Produce
         | Api::Fetch

@@ -25,6 +25,7 @@ use heliograph::wire::{
 use kafka_protocol::messages::create_acls_request::AclCreation;
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
+use kafka_protocol::messages::delete_acls_request::DeleteAclsFilter;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig,
@@ -35,11 +36,11 @@ use kafka_protocol::messages::offset_for_leader_epoch_request::{
     OffsetForLeaderPartition, OffsetForLeaderTopic,
 };
 use kafka_protocol::messages::{
-    BrokerId, CreateAclsRequest, CreatePartitionsRequest, CreateTopicsRequest, DescribeAclsRequest,
-    DescribeConfigsRequest, DescribeProducersRequest, IncrementalAlterConfigsRequest,
-    InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, MetadataRequest,
-    MetadataResponse, OffsetForLeaderEpochRequest, TopicName as WireName,
-    describe_producers_request,
+    BrokerId, CreateAclsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteAclsRequest,
+    DescribeAclsRequest, DescribeConfigsRequest, DescribeProducersRequest,
+    IncrementalAlterConfigsRequest, InitProducerIdRequest, InitProducerIdResponse,
+    ListOffsetsRequest, MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest,
+    TopicName as WireName, describe_producers_request,
 };
 use kafka_protocol::protocol::StrBytes;
 use serde_json::{Value, json};
@@ -282,6 +283,9 @@ impl<'a> Tap<'a> {
         for version in self.versions_of(Api::DescribeAcls)? {
             self.acls(version)?;
         }
+        for version in self.versions_of(Api::DeleteAcls)? {
+            self.acls_away(version)?;
+        }
         self.record_groups()
     }
 
@@ -511,7 +515,64 @@ impl<'a> Tap<'a> {
             .with_permission_type(1);
         self.record_call("topics", version, &request)?;
         let nobody = request.with_principal_filter(Some(text("User:nobody")));
-        self.record_call("none", version, &nobody)
+        self.record_call("none", version, &nobody)?;
+        // Rules on prefixes beside those on names, and rules on groups.
+        let pattern = |kind, pattern| {
+            AclCreation::default()
+                .with_resource_type(kind)
+                .with_resource_name(text("tap-"))
+                .with_resource_pattern_type(pattern)
+                .with_principal(text("User:tap"))
+                .with_host(text("*"))
+                .with_operation(3)
+                .with_permission_type(3)
+        };
+        let creations = vec![pattern(2, 4), pattern(3, 3), pattern(3, 4)];
+        self.record_call(
+            "patterns",
+            version,
+            &CreateAclsRequest::default().with_creations(creations),
+        )?;
+        let every = DescribeAclsRequest::default()
+            .with_resource_name_filter(None)
+            .with_pattern_type_filter(1)
+            .with_principal_filter(None)
+            .with_host_filter(None)
+            .with_operation(1)
+            .with_permission_type(1);
+        self.record_call("topic-patterns", version, &every.clone().with_resource_type_filter(2))?;
+        self.record_call("group-patterns", version, &every.with_resource_type_filter(3))
+    }
+
+    fn acls_away(&mut self, version: i16) -> Result<()> {
+        let filter = |pattern, name: &str| {
+            DeleteAclsFilter::default()
+                .with_resource_type_filter(2)
+                .with_resource_name_filter(Some(text(name)))
+                .with_pattern_type_filter(pattern)
+                .with_principal_filter(Some(text("User:tap")))
+                .with_host_filter(Some(text("*")))
+                .with_operation(3)
+                .with_permission_type(3)
+        };
+        // Made again for each version: one by its name, one by its prefix, one that is not there.
+        let acl = |pattern, name: &str| {
+            AclCreation::default()
+                .with_resource_type(2)
+                .with_resource_name(text(name))
+                .with_resource_pattern_type(pattern)
+                .with_principal(text("User:tap"))
+                .with_host(text("*"))
+                .with_operation(3)
+                .with_permission_type(3)
+        };
+        let there = vec![acl(3, PLAIN), acl(4, "tap-")];
+        self.call(&CreateAclsRequest::default().with_creations(there))?;
+        let filters = vec![filter(3, PLAIN), filter(4, "tap-"), filter(3, MISSING)];
+        let request = DeleteAclsRequest::default();
+        self.record_call("removed", version, &request.clone().with_filters(filters))?;
+        let nothing = vec![filter(4, MISSING)];
+        self.record_call("nothing", version, &request.with_filters(nothing))
     }
 
     fn producers(&mut self, version: i16) -> Result<()> {
