@@ -101,7 +101,10 @@
 //! [`policy`] for the difference as a pure function, and sends only that. What a round owns on the
 //! target is written down before it is changed (`mm2-heliograph-owned.<source>.internal`), with
 //! the value before it, so that a process that dies in between can tell its own work from what was
-//! made by hand.
+//! made by hand. So are access rules, where the file asks for what goes beyond MM2
+//! (`mm2-heliograph-owned-acls.<source>.internal`): flows that share a target read each other's
+//! claims, so that a rule goes with the last of them, and a claim names the clusters that a rule
+//! came through, so that none goes round and outlives who made it ([`policy::AclRules`]).
 //!
 //! # What stops what
 //!

@@ -4,30 +4,51 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use heliograph::model::{AclOperation, AclPermission, ClusterAlias, FlowId, TopicAcl};
+use heliograph::model::{
+    AclBinding, AclOperation, AclPattern, AclPermission, AclResource, ClusterAlias, FlowId,
+    TopicName,
+};
 use heliograph::policy::{
-    FlowNames, FlowTopics, NameList, Origins, PolicyKind, ReplicationPolicy, TopicFilter,
-    mirrored_acl, missing_acls,
+    AclPlan, AclRules, AclSides, FlowNames, FlowTopics, GroupFilter, NameList, Origins, PolicyKind,
+    ReplicationPolicy, TopicFilter,
 };
 use serde_json::Value;
 
-fn topics(kind: PolicyKind) -> FlowTopics {
+/// With nothing beyond MM2.
+fn rules(kind: PolicyKind) -> AclRules {
     let source = ClusterAlias::new("A");
-    FlowTopics {
-        filter: TopicFilter {
-            include: NameList::new(&[".*"]).expect("a pattern"),
-            exclude: NameList::new(&["mm2.*\\.internal", ".*\\.replica", "__.*"])
-                .expect("patterns"),
+    let list = |patterns: &[&str]| NameList::new(patterns).expect("patterns");
+    AclRules {
+        topics: FlowTopics {
+            filter: TopicFilter {
+                include: list(&[".*"]),
+                exclude: list(&["mm2.*\\.internal", ".*\\.replica", "__.*"]),
+            },
+            names: FlowNames::new(ReplicationPolicy::new(kind, ".", Some(source.clone())), &source),
+            origins: Origins::default(),
+            heartbeats: true,
+            flow: FlowId { source, target: ClusterAlias::new("B") },
         },
-        names: FlowNames::new(ReplicationPolicy::new(kind, ".", Some(source.clone())), &source),
-        origins: Origins::default(),
-        heartbeats: true,
-        flow: FlowId { source, target: ClusterAlias::new("B") },
+        groups: GroupFilter {
+            include: list(&[".*"]),
+            exclude: list(&["console-consumer-.*", "connect-.*", "__.*"]),
+        },
+        of_topics: true,
+        of_prefixes: false,
+        of_groups: false,
     }
 }
 
-/// The rules of a recorded cluster on literal topic names, which is what is asked for.
-fn recorded(file: &str) -> Vec<TopicAcl> {
+fn plan(rules: &AclRules, source: &[AclBinding], target: &[AclBinding]) -> AclPlan {
+    let topics = |names: &[&str]| names.iter().map(TopicName::new).collect::<BTreeSet<_>>();
+    let (source_topics, target_topics) = (topics(&[]), topics(&[]));
+    let sides =
+        AclSides { source, target, source_topics: &source_topics, target_topics: &target_topics };
+    rules.plan(&sides, None)
+}
+
+/// The rules of a recorded cluster on topics, which is what is asked for.
+fn recorded(file: &str) -> Vec<AclBinding> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/mm2").join(file);
     let lines: Value = serde_json::from_slice(&fs::read(path).expect(file)).expect(file);
     let text = |line: &Value, field: &str| line[field].as_str().expect("text").to_owned();
@@ -39,9 +60,15 @@ fn recorded(file: &str) -> Vec<TopicAcl> {
         .as_array()
         .expect("lines")
         .iter()
-        .filter(|line| line["resource_type"] == "TOPIC" && line["pattern"] == "LITERAL")
-        .map(|line| TopicAcl {
-            topic: text(line, "name").as_str().into(),
+        .filter(|line| line["resource_type"] == "TOPIC")
+        .map(|line| AclBinding {
+            resource: AclResource::Topic,
+            pattern: match line["pattern"].as_str() {
+                Some("LITERAL") => AclPattern::Literal,
+                Some("PREFIXED") => AclPattern::Prefixed,
+                other => panic!("{other:?}"),
+            },
+            name: text(line, "name"),
             principal: text(line, "principal"),
             host: text(line, "host"),
             operation: operation(&text(line, "operation")),
@@ -64,16 +91,21 @@ fn the_recorded_rules_become_the_recorded_rules_under_both_policies() {
             recorded(&format!("{run}/acls-target.json")).into_iter().collect();
         assert!(source.len() > 10 && target.len() > 10, "{run}");
 
-        let missing = missing_acls(&source, &[], &topics(kind));
-        assert_eq!(missing.acls, target, "{run}");
+        let rules = rules(kind);
+        let planned = plan(&rules, &source, &[]);
+        assert_eq!(planned.add, target, "{run}");
+        // Those on prefixes are left out, and counted.
+        assert!(source.iter().any(|acl| acl.pattern == AclPattern::Prefixed), "{run}");
+        assert!(planned.prefixed > 0, "{run}");
 
         // What is there is not sent again, and what is there besides is left alone.
         let mut there: Vec<_> = target.into_iter().collect();
-        there.push(TopicAcl { principal: "User:by-hand".into(), ..there[0].clone() });
-        assert!(missing_acls(&source, &there, &topics(kind)).acls.is_empty(), "{run}");
+        there.push(AclBinding { principal: "User:by-hand".into(), ..there[0].clone() });
+        let planned = plan(&rules, &source, &there);
+        let counted = AclPlan { prefixed: planned.prefixed, ..AclPlan::default() };
+        assert_eq!(planned, counted, "{run}");
         let gone = there.remove(3);
-        let again = missing_acls(&source, &there, &topics(kind)).acls;
-        assert_eq!(again.into_iter().collect::<Vec<_>>(), [gone], "{run}");
+        assert_eq!(plan(&rules, &source, &there).add, [gone].into(), "{run}");
     }
 }
 
@@ -89,19 +121,35 @@ fn only_allowed_writing_is_dropped_and_allowed_everything_becomes_reading() {
         // An operation of a release that is not there yet.
         (Allow, AclOperation(99), Some(AclOperation(99))),
     ] {
-        let acl = TopicAcl {
-            topic: "orders".into(),
+        let acl = AclBinding {
+            resource: AclResource::Topic,
+            pattern: AclPattern::Literal,
+            name: "orders".into(),
             principal: "User:alice".into(),
             host: "10.0.0.1".into(),
             operation,
             permission,
         };
-        let mirrored = mirrored_acl(&acl, &topics(PolicyKind::Default)).expect("in time");
-        let expected = becomes.map(|operation| TopicAcl {
-            topic: "A.orders".into(),
+        let mut rules = rules(PolicyKind::Default);
+        let mirrored = rules.mirrored(&acl, &BTreeSet::new()).expect("in time");
+        let expected = becomes.map(|operation| AclBinding {
+            name: "A.orders".into(),
             operation,
             ..acl.clone()
         });
         assert_eq!(mirrored, expected, "{acl}");
+
+        // The same on a prefix, and nothing without the key.
+        let acl = AclBinding { pattern: AclPattern::Prefixed, ..acl };
+        assert_eq!(rules.mirrored(&acl, &BTreeSet::new()), Ok(None));
+        rules.of_prefixes = true;
+        let expected = expected.map(|acl| AclBinding { pattern: AclPattern::Prefixed, ..acl });
+        assert_eq!(rules.mirrored(&acl, &BTreeSet::new()), Ok(expected), "{acl}");
+
+        // Through a group nothing is written: its rules stay as they are.
+        let acl = AclBinding { resource: AclResource::Group, ..acl };
+        assert_eq!(rules.mirrored(&acl, &BTreeSet::new()), Ok(None));
+        rules.of_groups = true;
+        assert_eq!(rules.mirrored(&acl, &BTreeSet::new()), Ok(Some(acl.clone())), "{acl}");
     }
 }

@@ -443,6 +443,25 @@ fn configs_and_acls_are_compared_every_minute_unless_the_file_says_otherwise() {
     assert_eq!(problems.errors.len(), 1);
 }
 
+/// All of it is off, each key stands alone, and MM2's interval holds for all.
+#[test]
+fn acls_beyond_mm2_take_a_key_each() {
+    let acls = |lines: &str| {
+        let settings = loaded(&format!("a->b.enabled = true\n{lines}"));
+        assert_eq!(settings.warnings, []);
+        let acls = settings.flows[0].acls;
+        (acls.interval.as_secs(), [acls.prefixed, acls.groups, acls.remove])
+    };
+    assert_eq!(acls(""), (60, [false; 3]));
+    assert_eq!(acls("sync.topic.acls.prefixed.enabled = true\n"), (60, [true, false, false]));
+    assert_eq!(acls("a->b.sync.group.acls.enabled = true\n"), (60, [false, true, false]));
+    let lines = "sync.topic.acls.enabled = false\nsync.acls.remove.enabled = true\n\
+        sync.topic.acls.interval.seconds = 7\n";
+    assert_eq!(acls(lines), (7, [false, false, true]));
+    let problems = problems("a->b.enabled = true\nsync.acls.remove.enabled = yes\n");
+    assert_eq!(problems.errors.len(), 1);
+}
+
 #[test]
 fn a_flow_s_own_value_wins_over_the_top_level_and_the_cluster_s_consumer_over_the_flow_s() {
     let settings = loaded(

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::client::SeenCertificate;
 use crate::flow::{Foreseen, Origin, Outlook};
-use crate::mirror::{FeatureAudit, Inspection};
-use crate::model::{ClusterAlias, FlowId, TopicName};
+use crate::mirror::{AclForecast, FeatureAudit, Inspection};
+use crate::model::{AclBinding, ClusterAlias, FlowId, TopicName};
 
 /// Topics that are shown line by line; of the rest only the number is.
 const TOPICS_SHOWN: usize = 40;
@@ -173,6 +173,7 @@ fn one_flow(out: &mut String, inspection: &Inspection) {
         let _ = writeln!(out, "  {topic} would not be made: {why}");
     }
     more(out, "  ", inspection.refused.len(), ODD_SHOWN, "topics would not be made");
+    access_rules(out, inspection);
     out.push_str("  rights\n");
     for feature in &inspection.audit.features {
         let _ = writeln!(out, "    {:20}  {}", feature.feature, standing(feature));
@@ -187,6 +188,31 @@ fn one_flow(out: &mut String, inspection: &Inspection) {
             let _ = writeln!(out, "    {grant}");
         }
     }
+}
+
+/// What would become of the target's ACLs.
+fn access_rules(out: &mut String, inspection: &Inspection) {
+    let forecast = match &inspection.acls {
+        None => return,
+        Some(Ok(forecast)) => forecast,
+        Some(Err(why)) => {
+            let _ = writeln!(out, "  ACLs: {why}");
+            return;
+        }
+    };
+    let AclForecast { add, remove, left } = forecast;
+    let (added, removed) = (add.len(), remove.len());
+    let _ = writeln!(out, "  {added} ACLs would be added on the target, {removed} removed");
+    for (sign, rules) in [('+', add), ('-', remove)] {
+        for acl in rules.iter().take(ODD_SHOWN) {
+            let _ = writeln!(out, "    {sign} {acl}");
+        }
+        more(out, "    ", rules.len(), ODD_SHOWN, &format!("with {sign}, see --json"));
+    }
+    for line in left.iter().take(ODD_SHOWN) {
+        let _ = writeln!(out, "    {line}");
+    }
+    more(out, "    ", left.len(), ODD_SHOWN, "lines, see --json");
 }
 
 fn more(out: &mut String, indent: &str, count: usize, shown: usize, what: &str) {
@@ -382,6 +408,24 @@ fn flow_json(inspection: &Inspection) -> Value {
             "unknown": one.unknown.keys().collect::<Vec<_>>(),
         })
     };
+    let rule = |acl: &AclBinding| {
+        json!({
+            "resource": acl.resource.word(),
+            "pattern": acl.pattern.word(),
+            "name": acl.name,
+            "principal": acl.principal,
+            "host": acl.host,
+            "operation": acl.operation.to_string(),
+            "permission": acl.permission.word(),
+        })
+    };
+    let rules = |rules: &[AclBinding]| rules.iter().map(rule).collect::<Vec<_>>();
+    let acls = inspection.acls.as_ref().map(|forecast| match forecast {
+        Ok(AclForecast { add, remove, left }) => {
+            json!({ "add": rules(add), "remove": rules(remove), "left": left })
+        }
+        Err(why) => json!({ "why": why }),
+    });
     let names = |topics: &BTreeMap<TopicName, String>| -> Value {
         topics.iter().map(|(topic, what)| (topic.as_str().to_owned(), json!(what))).collect()
     };
@@ -398,6 +442,7 @@ fn flow_json(inspection: &Inspection) -> Value {
         "why": starts.err(),
         "partitions": starts.map(|all| all.iter().map(partition).collect::<Vec<_>>()).ok(),
         "rights": inspection.audit.features.iter().map(feature).collect::<Vec<_>>(),
+        "acls": acls,
         "grants": inspection.audit.grants,
     })
 }
@@ -409,7 +454,9 @@ mod tests {
     use super::*;
     use crate::flow::Pair;
     use crate::mirror::{Audit, Missing, Resource};
-    use crate::model::{AclOperation, Offset, TopicId, TopicPartition};
+    use crate::model::{
+        AclOperation, AclPattern, AclPermission, AclResource, Offset, TopicId, TopicPartition,
+    };
     use crate::policy::{Feature, Thing};
 
     fn flow() -> FlowId {
@@ -430,6 +477,18 @@ mod tests {
     fn feature(feature: Feature, missing: &[Missing]) -> FeatureAudit {
         let missing: BTreeSet<Missing> = missing.iter().cloned().collect();
         FeatureAudit { feature, on: feature != Feature::Acls, missing, unknown: BTreeMap::new() }
+    }
+
+    fn acl(user: u32) -> AclBinding {
+        AclBinding {
+            resource: AclResource::Topic,
+            pattern: AclPattern::Prefixed,
+            name: "a.team-".into(),
+            principal: format!("User:u{user}"),
+            host: "*".into(),
+            operation: AclOperation::READ,
+            permission: AclPermission::Allow,
+        }
     }
 
     fn checked() -> Checked {
@@ -463,6 +522,11 @@ mod tests {
             left_out: [("b.x".into(), "it came from the target".into())].into(),
             starts: Ok(all),
             refused: BTreeMap::new(),
+            acls: Some(Ok(AclForecast {
+                add: (0..25).map(acl).collect(),
+                remove: vec![acl(99)],
+                left: vec!["7 stay".into()],
+            })),
             audit: Audit {
                 features: vec![
                     feature(Feature::Configs, std::slice::from_ref(&missing)),
@@ -483,13 +547,18 @@ mod tests {
     fn thousands_of_partitions_make_a_short_page_that_names_what_is_odd() {
         let page = text(&checked());
 
-        assert!(page.lines().count() < 70, "{page}");
+        assert!(page.lines().count() < 100, "{page}");
         for line in [
             "  a  3 brokers, id a, SASL_SSL, as User:mirror",
             "    left out, as it came from the target: b.x",
             "    renamed: pay is eu.pay there",
             "    260 more        2600             5200  see --json",
             "    odd-4 would halt: the source lost it",
+            "  25 ACLs would be added on the target, 1 removed",
+            "    + ALLOW READ on topics a.team-* for User:u3 from *",
+            "    5 more with +, see --json",
+            "    - ALLOW READ on topics a.team-* for User:u99 from *",
+            "    7 stay",
             "    config sync           missing  ALTER_CONFIGS on topics a.* of b",
             "    ACL sync              off",
             "    data read             allowed",
@@ -510,6 +579,10 @@ mod tests {
         assert_eq!(page["ok"], false);
         assert_eq!(page["flows"][0]["partitions"].as_array().unwrap().len(), 3_001);
         assert_eq!(page["flows"][0]["rights"][0]["missing"][0]["operation"], "ALTER_CONFIGS");
+        let acls = &page["flows"][0]["acls"];
+        assert_eq!(acls["add"].as_array().unwrap().len(), 25);
+        assert_eq!(acls["remove"][0]["principal"], "User:u99");
+        assert_eq!(acls["left"][0], "7 stay");
 
         let Ok(inspection) = &mut checked.flows[0].outcome else { panic!("a flow") };
         inspection.audit.features[0].missing.clear();

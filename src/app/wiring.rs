@@ -11,10 +11,11 @@ use crate::flow::{
 };
 use crate::mirror::{
     AclSync, ConfigSync, GroupRules, HeartbeatSettings, InternalTopic, MirrorSettings, TopicRules,
+    claims_topic,
 };
 use crate::mm2;
 use crate::model::{Side, TopicName};
-use crate::policy::ConfigRules;
+use crate::policy::{AclRules, ConfigRules};
 
 /// Shards of a flow, at most; `tasks.max` lowers it.
 ///
@@ -175,7 +176,18 @@ pub(super) fn flow(
             interval,
             owned: one(&owned, storage.replication_factor),
         }),
-        acls: settings.sync_acls_interval.map(|interval| AclSync { interval }),
+        acls: (settings.sync_acls_interval.is_some() || settings.acls.groups).then(|| AclSync {
+            interval: settings.acls.interval,
+            rules: AclRules {
+                topics: settings.flow_topics(),
+                groups: settings.groups.filter.clone(),
+                of_topics: settings.sync_acls_interval.is_some(),
+                of_prefixes: settings.acls.prefixed,
+                of_groups: settings.acls.groups,
+            },
+            remove: settings.acls.remove,
+            owned: one(&claims_topic(source), storage.replication_factor),
+        }),
         drain_patience: DRAIN_PATIENCE,
     }
 }

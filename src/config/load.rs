@@ -14,9 +14,9 @@ use super::providers::{self, Filled};
 use super::read::Reader;
 use super::security;
 use super::settings::{
-    Backoff, ClusterSettings, DefaultsFrom, ExistingRecordsPolicy, FlowSettings, GapPolicy,
-    HeartbeatSettings, Isolation, MirrorSettings, OffsetReset, OversizePolicy, ProcessSettings,
-    RecreatePolicy, TruncationPolicy, VerifyCrc,
+    AclSettings, Backoff, ClusterSettings, DefaultsFrom, ExistingRecordsPolicy, FlowSettings,
+    GapPolicy, HeartbeatSettings, Isolation, MirrorSettings, OffsetReset, OversizePolicy,
+    ProcessSettings, RecreatePolicy, TruncationPolicy, VerifyCrc,
 };
 use super::storage::offset_storage;
 use super::times;
@@ -388,17 +388,23 @@ impl Loader<'_, '_> {
         let refresh = reader.boolean(get("refresh.topics.enabled"), true);
         let interval =
             reader.number(get("refresh.topics.interval.seconds"), (1_u64, u32::MAX.into()), "s");
-        let configs = sync_interval(reader, &connector, "configs");
-        let acls = sync_interval(reader, &connector, "acls");
+        let (configs, configs_every) = sync(reader, &connector, "configs");
+        let (acls, acls_every) = sync(reader, &connector, "acls");
         FlowSettings {
             enabled,
-            sync_configs_interval: configs,
+            sync_configs_interval: configs.then_some(configs_every),
             sync_configs_mode: reader.word(
                 get("sync.topic.configs.mode"),
                 &[("owned", ConfigMode::Owned), ("mm2", ConfigMode::Mm2)],
                 ConfigMode::Owned,
             ),
-            sync_acls_interval: acls,
+            sync_acls_interval: acls.then_some(acls_every),
+            acls: AclSettings {
+                interval: acls_every,
+                prefixed: reader.boolean(get("sync.topic.acls.prefixed.enabled"), false),
+                groups: reader.boolean(get("sync.group.acls.enabled"), false),
+                remove: reader.boolean(get("sync.acls.remove.enabled"), false),
+            },
             topics: names::topic_filter(reader, &connector),
             configs: ConfigFilter {
                 exclude: reader.names(config_exclude, default("config.properties.exclude")),
@@ -492,12 +498,12 @@ pub(super) fn broker_default(reader: &mut Reader<'_>, value: Option<&Layered<'_>
     (number > 0).then_some(number)
 }
 
-/// How often topic configs or ACLs are compared; `None` for not at all.
-fn sync_interval(reader: &mut Reader<'_>, connector: &Map<'_>, what: &str) -> Option<Duration> {
+/// Whether topic configs or ACLs are compared, and how often.
+fn sync(reader: &mut Reader<'_>, connector: &Map<'_>, what: &str) -> (bool, Duration) {
     let enabled = connector.get(&format!("sync.topic.{what}.enabled"));
     let interval = connector.get(&format!("sync.topic.{what}.interval.seconds"));
     let seconds = reader.number(interval, (1_u64, u32::MAX.into()), "s").unwrap_or(SYNC_S);
-    reader.boolean(enabled, true).then(|| Duration::from_secs(seconds))
+    (reader.boolean(enabled, true), Duration::from_secs(seconds))
 }
 
 /// Where partitions without progress start: at a time of the file, or as the source consumer's

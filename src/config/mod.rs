@@ -28,8 +28,8 @@ mod tokens;
 pub use load::load;
 pub use problems::{Problem, Problems, render_warnings};
 pub use settings::{
-    Backoff, ClusterSettings, ConnectCluster, DefaultsFrom, ExistingRecordsPolicy, FlowSettings,
-    GapPolicy, GroupSettings, HeartbeatSettings, Isolation, MirrorSettings, OffsetReset,
-    OffsetStorage, OffsetSyncs, OversizePolicy, ProcessSettings, RecreatePolicy, SyncsLocation,
-    TruncationPolicy, VerifyCrc,
+    AclSettings, Backoff, ClusterSettings, ConnectCluster, DefaultsFrom, ExistingRecordsPolicy,
+    FlowSettings, GapPolicy, GroupSettings, HeartbeatSettings, Isolation, MirrorSettings,
+    OffsetReset, OffsetStorage, OffsetSyncs, OversizePolicy, ProcessSettings, RecreatePolicy,
+    SyncsLocation, TruncationPolicy, VerifyCrc,
 };

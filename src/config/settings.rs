@@ -113,8 +113,10 @@ pub struct FlowSettings {
     pub sync_configs_interval: Option<Duration>,
     /// What that may take away from a target topic.
     pub sync_configs_mode: ConfigMode,
-    /// How often ACLs are kept in step; `None` for not at all.
+    /// How often ACLs of topics are kept in step; `None` for not at all.
     pub sync_acls_interval: Option<Duration>,
+    /// What is done about ACLs beyond MM2.
+    pub acls: AclSettings,
     /// How many tasks may share the flow; `None` for no bound.
     pub tasks_max: Option<u32>,
     /// Whether data of aborted transactions is left out.
@@ -170,6 +172,19 @@ impl FlowSettings {
             heartbeats: self.heartbeats_replication,
         }
     }
+}
+
+/// ACLs of a flow beyond MM2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AclSettings {
+    /// How often they are kept in step, those of topics too if they are.
+    pub interval: Duration,
+    /// Whether those on prefixes of topic names are mirrored, where those of topics are.
+    pub prefixed: bool,
+    /// Whether those of groups are mirrored.
+    pub groups: bool,
+    /// Whether those that the flow added are removed when the source has them no more.
+    pub remove: bool,
 }
 
 /// Offset syncs of a flow.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::acls::AclSync;
 use super::flow::MirrorSettings;
 use super::inspect::{Beats, Tried};
 use super::rights::{Missing, Resource, grant, is_denied};
@@ -80,6 +81,7 @@ fn is_used(settings: &MirrorSettings, thing: Thing, beats: Beats) -> bool {
         Thing::Heartbeats => beats.there,
         Thing::HeartbeatsBack => beats.back,
         Thing::Owned => settings.rules.configs.mode == ConfigMode::Owned,
+        Thing::OwnedAcls | Thing::OwnedAclsBack => owning(settings).is_some(),
         _ => true,
     }
 }
@@ -212,6 +214,8 @@ impl<'a> Auditor<'a> {
             Thing::Positions,
             Thing::OffsetMap,
             Thing::Owned,
+            Thing::OwnedAcls,
+            Thing::OwnedAclsBack,
             Thing::Checkpoints,
             Thing::Heartbeats,
         ] {
@@ -345,7 +349,8 @@ impl<'a> Auditor<'a> {
                 let side = self.side(thing);
                 let standing = self.of_topic(side, &name, operation, tried);
                 // MM2's syncs are read where there are some.
-                let useless = thing == Thing::OffsetSyncs
+                // The same with what a flow the other way has added.
+                let useless = matches!(thing, Thing::OffsetSyncs | Thing::OwnedAclsBack)
                     && operation == AclOperation::READ
                     && matches!(self.topics(side).get(&name), Some(Err(code)) if code.0 == 3);
                 let standing = if useless { Standing::Allowed } else { standing };
@@ -371,6 +376,11 @@ impl<'a> Auditor<'a> {
     }
 }
 
+/// How ACLs are kept in step, if it is kept whose they are.
+fn owning(settings: &MirrorSettings) -> Option<&AclSync> {
+    settings.acls.as_ref().filter(|acls| acls.owns())
+}
+
 /// The cluster that a thing is on; offset syncs may have been moved.
 fn side(settings: &MirrorSettings, thing: Thing) -> Side {
     if thing == Thing::OffsetSyncs && settings.syncs_on_target() {
@@ -390,6 +400,8 @@ fn own_name(settings: &MirrorSettings, thing: Thing) -> Option<TopicName> {
         Thing::Positions => Some(flow.positions_topic.clone()),
         Thing::OffsetMap => Some(flow.map_topic.clone()),
         Thing::Owned => settings.configs.as_ref().map(|configs| configs.owned.name.clone()),
+        Thing::OwnedAcls => owning(settings).map(|acls| acls.owned.name.clone()),
+        Thing::OwnedAclsBack => owning(settings).map(AclSync::back),
         Thing::Checkpoints => Some(settings.groups.topic.name.clone()),
         Thing::Topics
         | Thing::Replicas

@@ -536,8 +536,7 @@ impl MirrorFlow {
 
     async fn acls(&self) {
         let Some(sync) = &self.settings.acls else { return };
-        let topics = self.settings.rules.topics.clone();
-        let mut round = AclsRound::new(topics, &self.source, &self.target);
+        let mut round = AclsRound::new(sync.clone(), &self.source, &self.target);
         let pace = Self::pace("acls", Some(sync.interval));
         Rounds::new(self.id(), pace, self.source.clock(), &self.board).run(None, &mut round).await;
     }

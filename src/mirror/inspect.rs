@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::acls::{AclForecast, AclsRound};
 use super::audit::{Audit, audit};
 use super::flow::MirrorSettings;
 use super::internal_topics::InternalTopic;
@@ -39,6 +40,8 @@ pub struct Inspection {
     pub starts: Result<Vec<Foreseen>, String>,
     /// Target topics that could not be made, for another reason than a missing right.
     pub refused: BTreeMap<TopicName, String>,
+    /// What the first ACLs round would do, or why it would do nothing; `None` if there is none.
+    pub acls: Option<Result<AclForecast, String>>,
     /// What our principal may do.
     pub audit: Audit,
 }
@@ -93,6 +96,13 @@ pub async fn inspect(
     try_out((Side::Target, target), wanted, &mut tried).await?;
     try_out((Side::Source, source), on_source, &mut tried).await?;
     let audit = audit(settings, (source, target), (&copied, &tried), beats).await?;
+    let acls = match &settings.acls {
+        Some(sync) => {
+            let foreseen = AclsRound::new(sync.clone(), source, target).foresee().await;
+            Some(foreseen.map_err(|trouble| trouble.to_string()))
+        }
+        None => None,
+    };
     let refused = tried.into_iter().filter_map(|((_, name), outcome)| match outcome {
         Err((code, words)) if !is_denied(code) => Some((name, words)),
         _ => None,
@@ -110,6 +120,7 @@ pub async fn inspect(
         left_out,
         starts: starts.map_err(|error| format!("progress cannot be read: {error}")),
         refused: refused.collect(),
+        acls,
         audit,
     })
 }
@@ -133,7 +144,9 @@ fn own_topics(settings: &MirrorSettings, beats: Beats) -> (Vec<CreateTopic>, Vec
     }
     let checkpoints = settings.groups.checkpoints.map(|_| &settings.groups.topic);
     let owned = settings.configs.as_ref().map(|configs| &configs.owned);
-    let others = settings.internal.iter().chain([&settings.map]).chain(checkpoints).chain(owned);
+    let acls = settings.acls.as_ref().filter(|acls| acls.owns()).map(|acls| &acls.owned);
+    let others = settings.internal.iter().chain([&settings.map]).chain(checkpoints);
+    let others = others.chain(owned).chain(acls);
     on_target.extend(others.map(InternalTopic::creation));
     (on_source, on_target)
 }

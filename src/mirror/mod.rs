@@ -6,6 +6,7 @@
 mod acls;
 mod audit;
 mod checkpoints;
+mod claims;
 mod complaints;
 mod configs;
 mod denials;
@@ -13,15 +14,17 @@ mod flow;
 mod heartbeats;
 mod inspect;
 mod internal_topics;
+mod ledger;
 mod offset_syncs;
 mod owned;
 mod rights;
 mod rounds;
 mod topics;
 
-pub use acls::AclSync;
+pub use acls::{AclForecast, AclSync};
 pub use audit::{Audit, FeatureAudit, Standing};
 pub use checkpoints::GroupRules;
+pub use claims::claims_topic;
 pub use configs::ConfigSync;
 pub use flow::{FlowEnd, MirrorFlow, MirrorSettings, one_cluster};
 pub use heartbeats::{HeartbeatSettings, Heartbeats};

@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::internal_topics::{InternalTopic, ensure};
-use super::rights::{Missing, log_denied};
+use super::internal_topics::InternalTopic;
+use super::ledger::Ledger;
 use super::rounds::Trouble;
-use crate::client::{Cluster, LogError, LogRecord, NewRecord};
-use crate::model::{AclOperation, ClusterAlias, FlowId, TopicName};
+use crate::client::{Cluster, LogRecord, NewRecord};
+use crate::model::{ClusterAlias, FlowId, TopicName};
 use crate::policy::{Owned, Thing};
 
 /// First element of keys; the number is the format's version.
@@ -28,11 +28,8 @@ const KEY_KIND: &str = "topic-configs-0";
 /// What is owned on each target topic, as it stands in our topic.
 #[derive(Debug)]
 pub(super) struct OwnedConfigs {
-    flow: FlowId,
-    target: Cluster,
-    topic: InternalTopic,
-    /// The topic was seen, or made.
-    exists: bool,
+    source: ClusterAlias,
+    ledger: Ledger,
     by_topic: BTreeMap<TopicName, Owned>,
 }
 
@@ -47,11 +44,7 @@ impl OwnedConfigs {
         target: &Cluster,
         topic: &InternalTopic,
     ) -> Result<Self, Trouble> {
-        let (exists, records) = match target.read_to_end(&topic.name, false).await {
-            Ok(records) => (true, records),
-            Err(LogError::Missing(_)) => (false, Vec::new()),
-            Err(error) => return Err(trouble(error, target, topic, AclOperation::READ)),
-        };
+        let (ledger, records) = Ledger::open((flow, target), topic, Thing::Owned).await?;
         let mut by_topic = BTreeMap::new();
         for record in records {
             let Some(key) = decode_key(&record, &flow.source) else { continue };
@@ -60,8 +53,7 @@ impl OwnedConfigs {
                 None => drop(by_topic.remove(&key)),
             }
         }
-        let (flow, target, topic) = (flow.clone(), target.clone(), topic.clone());
-        Ok(Self { flow, target, topic, exists, by_topic })
+        Ok(Self { source: flow.source.clone(), ledger, by_topic })
     }
 
     /// What is owned on `topic`.
@@ -83,39 +75,18 @@ impl OwnedConfigs {
     pub(super) async fn write(&mut self, owned: BTreeMap<TopicName, Owned>) -> Result<(), Trouble> {
         let mut changed: BTreeMap<TopicName, Owned> =
             owned.into_iter().filter(|(topic, owned)| self.of(topic) != *owned).collect();
-        if self.exists && !self.target.view().topics.contains_key(&self.topic.name) {
-            // Somebody deleted it: everything is written down again.
-            self.exists = false;
+        if self.ledger.is_lost() {
             for (topic, owned) in &self.by_topic {
                 changed.entry(topic.clone()).or_insert_with(|| owned.clone());
             }
         }
-        if changed.is_empty() {
-            return Ok(());
-        }
-        if !self.exists {
-            let topics = std::slice::from_ref(&self.topic);
-            let ensured = ensure(&self.flow, &self.target, topics).await?;
-            let lacks = ensured.lacks(&self.topic.name);
-            if let Some(what) = ensured.refused.into_iter().next() {
-                return Err(match lacks {
-                    Some(operation) => {
-                        let missing = lack(&self.target, &self.topic, operation);
-                        Trouble::Denied { what, missing }
-                    }
-                    None => Trouble::Failed(what),
-                });
-            }
-            self.exists = true;
-        }
         let record = |(topic, owned): (&TopicName, &Owned)| NewRecord {
             partition: 0,
-            key: encode_key(&self.flow.source, topic),
+            key: encode_key(&self.source, topic),
             value: (!owned.is_empty()).then(|| encode_value(owned)),
         };
         let records: Vec<NewRecord> = changed.iter().map(record).collect();
-        let appended = self.target.append(&self.topic.name, &records).await;
-        appended.map_err(|error| trouble(error, &self.target, &self.topic, AclOperation::WRITE))?;
+        self.ledger.write(&records).await?;
         for (topic, owned) in changed {
             if owned.is_empty() {
                 self.by_topic.remove(&topic);
@@ -125,24 +96,6 @@ impl OwnedConfigs {
         }
         Ok(())
     }
-}
-
-fn lack(target: &Cluster, topic: &InternalTopic, operation: AclOperation) -> Missing {
-    Missing::on_topic(target, Thing::Owned, operation, topic.name.as_str())
-}
-
-/// What it means that the topic could not be read or written.
-fn trouble(
-    error: LogError,
-    target: &Cluster,
-    topic: &InternalTopic,
-    operation: AclOperation,
-) -> Trouble {
-    if log_denied(&error) {
-        let missing = lack(target, topic, operation);
-        return Trouble::Denied { what: error.to_string(), missing };
-    }
-    error.into()
 }
 
 fn encode_key(source: &ClusterAlias, topic: &TopicName) -> Vec<u8> {

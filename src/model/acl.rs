@@ -1,8 +1,6 @@
-//! Access rules on topics.
+//! Access rules on topics and groups.
 
 use std::fmt;
-
-use super::TopicName;
 
 /// What a rule is about (`org.apache.kafka.common.acl.AclOperation`). Numbers, because a newer
 /// broker's operations are copied as they are.
@@ -26,6 +24,16 @@ impl AclOperation {
     pub const DESCRIBE_CONFIGS: Self = Self(10);
     /// Changing configs; implies [`Self::DESCRIBE_CONFIGS`].
     pub const ALTER_CONFIGS: Self = Self(11);
+
+    /// The operation that is written so by [`Display`](fmt::Display).
+    #[must_use]
+    pub fn from_words(words: &str) -> Option<Self> {
+        if let Some(number) = words.strip_prefix("operation ") {
+            return number.parse().ok().map(Self);
+        }
+        let number = NAMES.iter().position(|name| *name == words)?;
+        i8::try_from(number).ok().map(Self)
+    }
 
     /// Its name as `kafka-acls --operation` takes it: `DescribeConfigs`.
     #[must_use]
@@ -54,26 +62,28 @@ impl Operations {
     }
 }
 
+/// Operations by number (`AclOperation.code`).
+const NAMES: [&str; 16] = [
+    "UNKNOWN",
+    "ANY",
+    "ALL",
+    "READ",
+    "WRITE",
+    "CREATE",
+    "DELETE",
+    "ALTER",
+    "DESCRIBE",
+    "CLUSTER_ACTION",
+    "DESCRIBE_CONFIGS",
+    "ALTER_CONFIGS",
+    "IDEMPOTENT_WRITE",
+    "CREATE_TOKENS",
+    "DESCRIBE_TOKENS",
+    "TWO_PHASE_COMMIT",
+];
+
 impl fmt::Display for AclOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 16] = [
-            "UNKNOWN",
-            "ANY",
-            "ALL",
-            "READ",
-            "WRITE",
-            "CREATE",
-            "DELETE",
-            "ALTER",
-            "DESCRIBE",
-            "CLUSTER_ACTION",
-            "DESCRIBE_CONFIGS",
-            "ALTER_CONFIGS",
-            "IDEMPOTENT_WRITE",
-            "CREATE_TOKENS",
-            "DESCRIBE_TOKENS",
-            "TWO_PHASE_COMMIT",
-        ];
         match usize::try_from(self.0).ok().and_then(|number| NAMES.get(number)) {
             Some(name) => f.write_str(name),
             None => write!(f, "operation {}", self.0),
@@ -96,11 +106,56 @@ pub enum AclPermission {
     Allow,
 }
 
-/// One access rule on a literal topic name; `*` is the rule for every topic.
+/// What an access rule is on (`org.apache.kafka.common.resource.ResourceType`): the two sorts that
+/// are mirrored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AclResource {
+    /// Topics.
+    Topic,
+    /// Consumer groups.
+    Group,
+}
+
+impl AclResource {
+    /// Its word, in lower case.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Topic => "topic",
+            Self::Group => "group",
+        }
+    }
+}
+
+/// How a rule's name is meant (`org.apache.kafka.common.resource.PatternType`, KIP-290).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AclPattern {
+    /// The one of this name; `*` is every one.
+    Literal,
+    /// Each whose name begins so.
+    Prefixed,
+}
+
+impl AclPattern {
+    /// Its word, in lower case.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Literal => "literal",
+            Self::Prefixed => "prefixed",
+        }
+    }
+}
+
+/// One access rule on topics or groups (`org.apache.kafka.common.acl.AclBinding`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TopicAcl {
-    /// The topic.
-    pub topic: TopicName,
+pub struct AclBinding {
+    /// Topics or groups.
+    pub resource: AclResource,
+    /// How `name` is meant.
+    pub pattern: AclPattern,
+    /// Which of them.
+    pub name: String,
     /// Whom it concerns: `User:alice`, `User:*`.
     pub principal: String,
     /// From where: an address, or `*`.
@@ -111,13 +166,25 @@ pub struct TopicAcl {
     pub permission: AclPermission,
 }
 
-impl fmt::Display for TopicAcl {
+impl AclPermission {
+    /// Its name in Kafka.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Allow => "ALLOW",
+            Self::Deny => "DENY",
+        }
+    }
+}
+
+impl fmt::Display for AclBinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { topic, principal, host, operation, permission } = self;
-        let permission = match permission {
-            AclPermission::Allow => "ALLOW",
-            AclPermission::Deny => "DENY",
-        };
-        write!(f, "{permission} {operation} on {topic} for {principal} from {host}")
+        let Self { resource, pattern, name, principal, host, operation, permission } = self;
+        let (resource, permission) = (resource.word(), permission.word());
+        match pattern {
+            AclPattern::Literal => write!(f, "{permission} {operation} on {resource} {name}")?,
+            AclPattern::Prefixed => write!(f, "{permission} {operation} on {resource}s {name}*")?,
+        }
+        write!(f, " for {principal} from {host}")
     }
 }

@@ -15,7 +15,7 @@ mod producer;
 mod secret;
 mod time;
 
-pub use acl::{AclOperation, AclPermission, Operations, TopicAcl};
+pub use acl::{AclBinding, AclOperation, AclPattern, AclPermission, AclResource, Operations};
 pub use cluster::{ClusterAlias, FlowId, Leader, Side};
 pub use config::{ConfigChange, ConfigEntry, ConfigSource};
 pub use gap::{Gap, GapReason};

@@ -17,7 +17,7 @@ mod rights;
 mod selection;
 mod sync_store;
 
-pub use acls::{MissingAcls, mirrored_acl, missing_acls};
+pub use acls::{AclClaim, AclClaims, AclOwners, AclPlan, AclRules, AclSides, Astray, claim_id};
 pub use checkpoints::{Commit, Rewind, There, commit, is_due};
 pub use configs::{ConfigMode, ConfigPlan, ConfigRules, Drift, NewConfigs, Owned};
 pub use filters::{ConfigFilter, GroupFilter, NameList, NameListError, TopicFilter};

@@ -30,7 +30,7 @@ pub enum Feature {
     OffsetMap,
     /// Topic configs follow the source.
     Configs,
-    /// Access rules of topics follow the source.
+    /// Access rules follow the source.
     Acls,
     /// Offset syncs are written for MM2.
     OffsetSyncs,
@@ -102,6 +102,8 @@ pub enum Thing {
     OffsetSyncs,
     /// `heartbeats` on the source, for the pair that goes the other way.
     HeartbeatsBack,
+    /// The topic of access rules that a flow the other way has added on the source.
+    OwnedAclsBack,
     /// The copies of the topics.
     Replicas,
     /// Connect's topic of source offsets.
@@ -112,6 +114,8 @@ pub enum Thing {
     OffsetMap,
     /// Our topic of what the sync of configs owns.
     Owned,
+    /// Our topic of the access rules that the flow has added.
+    OwnedAcls,
     /// The topic of checkpoints.
     Checkpoints,
     /// `heartbeats` on the target.
@@ -131,12 +135,14 @@ impl Thing {
             | Self::SourceGroups
             | Self::SourceCluster
             | Self::OffsetSyncs
-            | Self::HeartbeatsBack => Side::Source,
+            | Self::HeartbeatsBack
+            | Self::OwnedAclsBack => Side::Source,
             Self::Replicas
             | Self::SourceOffsets
             | Self::Positions
             | Self::OffsetMap
             | Self::Owned
+            | Self::OwnedAcls
             | Self::Checkpoints
             | Self::Heartbeats
             | Self::TargetGroups
@@ -158,6 +164,8 @@ impl Thing {
             Self::Positions => "the topic of positions",
             Self::OffsetMap => "the topic of offset maps",
             Self::Owned => "the topic of what the config sync owns",
+            Self::OwnedAcls => "the topic of the ACLs that were added",
+            Self::OwnedAclsBack => "the topic of the ACLs that came from the target",
             Self::Checkpoints => "the topic of checkpoints",
         }
     }
@@ -176,6 +184,8 @@ impl Thing {
             Self::Positions => "topic `mm2-heliograph-positions.a.internal`",
             Self::OffsetMap => "topic `mm2-heliograph-offset-map.a.internal`",
             Self::Owned => "topic `mm2-heliograph-owned.a.internal`",
+            Self::OwnedAcls => "topic `mm2-heliograph-owned-acls.a.internal` (4)",
+            Self::OwnedAclsBack => "topic `mm2-heliograph-owned-acls.b.internal` (4)",
             Self::Checkpoints => "topic `a.checkpoints.internal`",
         }
     }
@@ -210,6 +220,7 @@ const ALTER: AclOperation = AclOperation::ALTER;
 const DESCRIBE: AclOperation = AclOperation::DESCRIBE;
 
 const NOT_STORED: &str = "nothing is copied until it exists";
+const ACLS: &[Feature] = &[Feature::Acls];
 const CHECKPOINTS: &[Feature] = &[Feature::Checkpoints];
 const CONFIGS: &[Feature] = &[Feature::Configs];
 const HEARTBEATS: &[Feature] = &[Feature::Heartbeats];
@@ -232,7 +243,8 @@ pub const RIGHTS: &[Right] = &[
         &[Feature::Checkpoints, Feature::GroupOffsets],
         "the group is not seen",
     ),
-    right(Thing::SourceCluster, DESCRIBE, &[Feature::Acls], "access rules are not read"),
+    right(Thing::SourceCluster, DESCRIBE, ACLS, "access rules are not read"),
+    right(Thing::OwnedAclsBack, READ, ACLS, "access rules are neither added nor taken away"),
     right(Thing::OffsetSyncs, CREATE, SYNCS, "no offset syncs, which only MirrorMaker 2 reads"),
     right(Thing::OffsetSyncs, WRITE, SYNCS, "no offset syncs, which only MirrorMaker 2 reads"),
     right(
@@ -285,6 +297,14 @@ pub const RIGHTS: &[Right] = &[
     right(Thing::Owned, CREATE, CONFIGS, "config changes are not carried"),
     right(Thing::Owned, READ, CONFIGS, "config changes are not carried after a restart"),
     right(Thing::Owned, WRITE, CONFIGS, "config changes are not carried"),
+    right(Thing::OwnedAcls, CREATE, ACLS, "access rules are neither added nor taken away"),
+    right(
+        Thing::OwnedAcls,
+        READ,
+        ACLS,
+        "access rules are neither added nor taken away after a restart",
+    ),
+    right(Thing::OwnedAcls, WRITE, ACLS, "access rules are neither added nor taken away"),
     right(Thing::Checkpoints, CREATE, CHECKPOINTS, "no checkpoints"),
     right(Thing::Checkpoints, READ, CHECKPOINTS, "checkpoints are not written after a restart"),
     right(Thing::Checkpoints, WRITE, CHECKPOINTS, "no checkpoints"),
@@ -296,7 +316,7 @@ pub const RIGHTS: &[Right] = &[
         &[Feature::GroupOffsets],
         "no offsets of the group are committed",
     ),
-    right(Thing::TargetCluster, ALTER, &[Feature::Acls], "access rules are not added"),
+    right(Thing::TargetCluster, ALTER, ACLS, "access rules are neither added nor taken away"),
 ];
 
 /// The row of a right; `None` for one that nothing needs.

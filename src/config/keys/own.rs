@@ -31,6 +31,12 @@ pub(super) const KEYS: &[&[Key]] = &[
             "What to do when the source lost records after they were copied (unclean election): halt, or record it and copy what the source has now.";
         "sync.topic.configs.mode": String = "owned", Same,
             "What the sync of topic configs may take away on the target: what it set itself (owned), or everything that is not set on the source, as MirrorMaker 2 does (mm2).";
+        "sync.topic.acls.prefixed.enabled": Boolean = "false", Same,
+            "Whether ACLs on prefixes of topic names are copied like those on names: `team-` of `a` becomes `a.team-`, or stays `team-` where names are kept. One that grants is not added while it would reach a topic of the target that the flow does not mirror.";
+        "sync.group.acls.enabled": Boolean = "false", Same,
+            "Whether ACLs of groups, on names and on prefixes, are copied as they are, where `groups` and `groups.exclude` let a group of that name through; as often as those of topics.";
+        "sync.acls.remove.enabled": Boolean = "false", Same,
+            "Whether ACLs that the flow added on the target are removed there when two looks in a row do not find them on the source; what was added before one of these three keys was set, by hand or by another program stays. A flow that is given up goes on claiming what it claimed until mm2-heliograph-owned-acls.<source>.internal is deleted.";
         "sync.group.offsets.policy": String = "monotonic", Same,
             "What becomes of a group that was set back on the source: its offsets on the target stay and the difference is shown (monotonic), or follow as long as nobody has used the group on the target (follow).";
         "connect.offset.storage.topic": String = "", Same,
