@@ -62,7 +62,7 @@ pub(super) fn check(
     // Of the topics that are judged: heartbeats are copied as well, and go on.
     for (name, is) in [("heliograph_records_total", all_records), ("heliograph_lag_records", 0)] {
         let said =
-            bed.topics().iter().map(|(topic, _)| sum(name, &[("topic", topic)]).unwrap_or(-1));
+            bed.topics().into_iter().map(|(topic, _)| sum(name, &[("topic", topic)]).unwrap_or(-1));
         expect(name.to_owned(), said.sum(), is);
     }
     for name in ["heliograph_halted_partitions", "heliograph_stalled_partitions"] {
