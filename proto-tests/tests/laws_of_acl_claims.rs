@@ -352,13 +352,14 @@ fn what_people_made_stays_and_what_they_took_away_is_gone_everywhere() {
 /// Negative controls: without any one part of the protocol, some order of events goes wrong.
 #[test]
 fn each_part_of_the_protocol_is_needed() {
-    for (without, parts) in [
-        ("marks", Parts { marks: false, ..ALL }),
-        ("ways", Parts { ways: false, ..ALL }),
-        ("others' claims", Parts { beside: false, ..ALL }),
-        ("upstream claims before the rules", Parts { before: false, ..ALL }),
+    // Where the first such order was found: seeds before that cost time only.
+    for (without, parts, first) in [
+        ("marks", Parts { marks: false, ..ALL }, 0),
+        ("ways", Parts { ways: false, ..ALL }, 0),
+        ("others' claims", Parts { beside: false, ..ALL }, 8_000),
+        ("upstream claims before the rules", Parts { before: false, ..ALL }, 11_000),
     ] {
-        let found = (0..20_000).find(|seed| run(parts, *seed).is_some());
+        let found = (first..first + 20_000).find(|seed| run(parts, *seed).is_some());
         println!("without {without}: seed {found:?}");
         assert!(found.is_some(), "{without} are not needed");
     }

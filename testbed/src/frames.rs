@@ -25,8 +25,12 @@ const FRAME_MAX: usize = 256 << 20;
 pub const PRODUCE: i16 = 0;
 /// `Fetch`.
 pub const FETCH: i16 = 1;
+/// `DescribeAcls`.
+pub const DESCRIBE_ACLS: i16 = 29;
 /// `CreateAcls`.
 pub const CREATE_ACLS: i16 = 30;
+/// `DeleteAcls`.
+pub const DELETE_ACLS: i16 = 31;
 
 /// What has passed, and what is to be cut off.
 #[derive(Debug, Clone, Default)]

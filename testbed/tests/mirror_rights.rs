@@ -62,6 +62,7 @@ fn shows(right: &Right) -> Shows {
             | Thing::Positions
             | Thing::OffsetMap
             | Thing::Owned
+            | Thing::OwnedAcls
             | Thing::Checkpoints
             | Thing::OffsetSyncs,
             AclOperation::READ,
@@ -145,6 +146,10 @@ impl Cell {
             Thing::Positions => ("TOPIC", self.own("heliograph-positions")),
             Thing::OffsetMap => ("TOPIC", self.own("heliograph-offset-map")),
             Thing::Owned => ("TOPIC", self.own("heliograph-owned")),
+            Thing::OwnedAcls => ("TOPIC", self.own("heliograph-owned-acls")),
+            Thing::OwnedAclsBack => {
+                ("TOPIC", format!("mm2-heliograph-owned-acls.{}.internal", self.target()))
+            }
             Thing::Checkpoints => ("TOPIC", format!("{}.checkpoints.internal", self.source())),
         }
     }
@@ -520,6 +525,7 @@ fn each_right_of_the_table_is_needed_for_what_it_says_and_all_of_them_are_enough
             .set("offset.storage.partitions", "1")
             .set("emit.heartbeats.interval.seconds", "2")
             .set("sync.topic.acls.interval.seconds", "2")
+            .set("sync.acls.remove.enabled", "true")
             .set("sync.group.offsets.enabled", "true");
         for key in [
             "refresh.topics.interval.seconds",

@@ -48,6 +48,7 @@ public final class Agent {
         all.put("drain", (args, stop) -> Reads.drain(args));
         all.put("record_offsets", (args, stop) -> Reads.offsets(args));
         all.put("sit", Members::sit);
+        all.put("consume", Members::consume);
         all.put("mirror_client", (args, stop) -> Members.mirrorClient(args));
         all.put("watch", (args, stop) -> new Watch(args, admins, stop).run());
         all.put("delays", (args, stop) -> new Delays(args, stop).run());

@@ -12,6 +12,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.connect.mirror.MirrorClient;
 import org.apache.kafka.connect.mirror.RemoteClusterUtils;
@@ -41,6 +42,30 @@ final class Members {
             }
         }
         return Agent.JSON.createObjectNode().put("polls", polls);
+    }
+
+    /** A member that reads a topic with a client's own settings, commits, and leaves; what it read, or what refused it. */
+    static JsonNode consume(JsonNode args, AtomicBoolean stop) {
+        Map<String, Object> config = new HashMap<>();
+        args.path("config").properties().forEach(one -> config.put(one.getKey(), one.getValue().asText()));
+        config.put("key.deserializer", ByteArrayDeserializer.class);
+        config.put("value.deserializer", ByteArrayDeserializer.class);
+        config.put("auto.offset.reset", "earliest");
+        config.put("enable.auto.commit", false);
+        ObjectNode said = Agent.JSON.createObjectNode();
+        long wanted = args.path("records").asLong();
+        long records = 0;
+        long deadline = System.nanoTime() + Duration.ofSeconds(30).toNanos();
+        try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(config)) {
+            consumer.subscribe(List.of(Agent.text(args, "topic")));
+            while (records < wanted && !stop.get() && System.nanoTime() < deadline) {
+                records += consumer.poll(Duration.ofMillis(100)).count();
+            }
+            consumer.commitSync();
+        } catch (AuthorizationException refused) {
+            said.put("refused", refused.getClass().getSimpleName());
+        }
+        return said.put("records", records);
     }
 
     /** What MirrorClient and RemoteClusterUtils say. */
