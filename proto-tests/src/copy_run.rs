@@ -69,7 +69,7 @@ pub enum Step {
     StoreAndRefuse(u8, u8),
     /// The oldest answer of a lane arrives.
     Answer(u8),
-    /// The last answer arrives once more.
+    /// The last answer arrives once more, unless its batch was sent again since.
     AnswerTwice,
     /// A lane is lost: what has no answer gets none, but may still be worked on.
     Lose(u8),
@@ -528,6 +528,9 @@ impl Run {
             return Err(format!("{sequence} is sent again, but not the batches before it"));
         }
         self.last_taken = Some(sequence);
+        // Sent again, it is another request: the first one has had its answer, and a connection that
+        // is lost says nothing late. Twice refused as out of order would mean two requests.
+        self.last_answer.take_if(|(answered, _)| *answered == sequence);
         self.lanes[self.leader].requests.push_back(Request { sequence, batch });
         Ok(())
     }

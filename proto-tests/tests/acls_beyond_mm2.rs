@@ -7,8 +7,8 @@ use heliograph::model::{
     TopicName,
 };
 use heliograph::policy::{
-    AclClaim, AclClaims, AclOwners, AclPlan, AclRules, AclSides, Astray, FlowTopics, GroupFilter,
-    NameList, PolicyKind, ReplicationPolicy, TopicFilter, claim_id,
+    AclClaim, AclClaims, AclOwners, AclPlan, AclRules, AclSides, Astray, FlowNames, FlowTopics,
+    GroupFilter, NameList, Origins, PolicyKind, ReplicationPolicy, TopicFilter, claim_id,
 };
 
 fn list(patterns: &[&str]) -> NameList {
@@ -23,7 +23,11 @@ fn rules(kind: PolicyKind, separator: &str, topics: &[&str]) -> AclRules {
                 include: list(topics),
                 exclude: list(&["mm2.*\\.internal", ".*\\.replica", "__.*"]),
             },
-            policy: ReplicationPolicy::new(kind, separator, Some(source.clone())),
+            names: FlowNames::new(
+                ReplicationPolicy::new(kind, separator, Some(source.clone())),
+                &source,
+            ),
+            origins: Origins::default(),
             heartbeats: true,
             flow: FlowId { source, target: ClusterAlias::new("B") },
         },
@@ -80,8 +84,9 @@ fn a_prefix_is_that_of_the_replicas_where_it_concerns_a_mirrored_topic() {
         (PolicyKind::Default, ".", ".*", "team-", &[][..], Some("A.team-")),
         (PolicyKind::Default, "_", ".*", "team-", &[], Some("A_team-")),
         (PolicyKind::Identity, ".", ".*", "team-", &[], Some("team-")),
-        // A name that ends so is renamed, topics that begin so are not.
-        (PolicyKind::Identity, ".", ".*", "heartbeats", &[], Some("heartbeats")),
+        // The topic of that name is renamed: only one that begins so and is not makes it a rule.
+        (PolicyKind::Identity, ".", ".*", "heartbeats", &["heartbeats"], None),
+        (PolicyKind::Identity, ".", ".*", "heartbeats", &["heartbeats-x"], Some("heartbeats")),
         // Not by its own name, but by a topic that is mirrored.
         (PolicyKind::Default, ".", "team-7", "team-", &[], None),
         (PolicyKind::Default, ".", "team-7", "team-", &["team-6", "team-8"], None),

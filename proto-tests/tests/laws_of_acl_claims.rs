@@ -12,8 +12,8 @@ use heliograph::model::{
     AclBinding, AclOperation, AclPattern, AclPermission, AclResource, ClusterAlias, FlowId,
 };
 use heliograph::policy::{
-    AclClaim, AclClaims, AclOwners, AclPlan, AclRules, AclSides, FlowTopics, GroupFilter, NameList,
-    PolicyKind, ReplicationPolicy, TopicFilter,
+    AclClaim, AclClaims, AclOwners, AclPlan, AclRules, AclSides, FlowNames, FlowTopics,
+    GroupFilter, NameList, Origins, PolicyKind, ReplicationPolicy, TopicFilter,
 };
 
 const CLUSTERS: usize = 4;
@@ -77,7 +77,11 @@ fn rules(from: usize, to: usize) -> AclRules {
     AclRules {
         topics: FlowTopics {
             filter: TopicFilter { include: all(), exclude: NameList::none() },
-            policy: ReplicationPolicy::new(PolicyKind::Default, ".", Some(source.clone())),
+            names: FlowNames::new(
+                ReplicationPolicy::new(PolicyKind::Default, ".", Some(source.clone())),
+                &source,
+            ),
+            origins: Origins::default(),
             heartbeats: false,
             flow: FlowId { source, target: ClusterAlias::new(alias(to)) },
         },
