@@ -19,6 +19,9 @@ pub(super) enum Shape {
     Text,
     Bytes,
     Array(&'static [Field]),
+    /// A tagged field that the codec knows by this tag: it reads two bytes whatever size stands
+    /// before them, and would take all that follows for something else.
+    TaggedI16(u32),
 }
 
 /// One field: the versions that have it, and its shape.
@@ -44,7 +47,7 @@ const fn between(since: i16, until: i16, shape: Shape) -> Field {
 /// An array of plain numbers.
 const INTS: &[Field] = &[always(I32)];
 
-use Shape::{Array, Bytes, I8, I16, I32, I64, Text, Uuid};
+use Shape::{Array, Bytes, I8, I16, I32, I64, TaggedI16, Text, Uuid};
 
 const METADATA: &[Field] = &[
     since(3, I32),
@@ -89,6 +92,7 @@ const CREATE_TOPICS: &[Field] = &[
         since(5, I32),
         since(5, I16),
         since(5, Array(&[always(Text), always(Text), always(I8), always(I8), always(I8)])),
+        since(5, TaggedI16(0)),
     ])),
 ];
 
@@ -277,6 +281,7 @@ fn in_version(fields: &'static [Field], version: i16) -> impl Iterator<Item = &'
 fn smallest(fields: &'static [Field], version: i16, flexible: bool) -> usize {
     let sum: usize = in_version(fields, version)
         .map(|field| match field.shape {
+            TaggedI16(_) => 0,
             I8 => 1,
             I16 => 2,
             I32 => 4,
@@ -309,6 +314,7 @@ fn walk(
 ) -> Result<(), Malformed> {
     for field in in_version(fields, version) {
         match &field.shape {
+            TaggedI16(_) => {}
             I8 => drop(reader.i8()?),
             I16 => drop(reader.i16()?),
             I32 => drop(reader.i32()?),
@@ -331,7 +337,14 @@ fn walk(
             }
         }
     }
-    reader.skip_tagged()
+    reader.tagged(|tag, inside| {
+        let known = |field: &Field| matches!(field.shape, TaggedI16(known) if known == tag);
+        if in_version(fields, version).any(known) {
+            inside.i16()?;
+            inside.finish()?;
+        }
+        Ok(())
+    })
 }
 
 /// Proves that `body` has the shape of `api`'s answer in `version`, to its last byte.
@@ -348,4 +361,31 @@ pub(super) fn prove(api: Api, version: i16, body: &[u8]) -> Result<(), Malformed
     let mut reader = Reader::new(body, flexible);
     walk(&mut reader, of(api).expect("the answer has a shape"), version, flexible)?;
     reader.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A CreateTopics answer of version 7 whose one topic has a tagged field.
+    fn topic_with(tagged: &[u8]) -> Vec<u8> {
+        let mut body = vec![0, 0, 0, 0, 2, 2, b't'];
+        body.extend([0; 16]);
+        body.extend([0, 0, 0, 0, 0, 0, 1, 0, 1, 1]);
+        body.extend(tagged);
+        body.push(0);
+        body
+    }
+
+    #[test]
+    fn a_tagged_field_that_the_codec_knows_has_the_size_that_it_reads() {
+        let proves = |tagged: &[u8]| prove(Api::CreateTopics, 7, &topic_with(tagged)).is_ok();
+
+        assert!(proves(&[0]));
+        assert!(proves(&[1, 0, 2, 0, 29]));
+        assert!(!proves(&[1, 0, 3, 0, 29, 7]));
+        assert!(!proves(&[1, 0, 1, 0]));
+        // Of one that it does not know, it skips as many bytes as there are.
+        assert!(proves(&[1, 9, 3, 0, 29, 7]));
+    }
 }
