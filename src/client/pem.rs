@@ -20,8 +20,12 @@ pub(super) fn read(text: &str, key_password: Option<&Secret>) -> Result<Contents
     let mut contents = Contents::default();
     let mut rest = text;
     while let Some((_, after)) = rest.split_once("-----BEGIN ") {
-        let (label, after) =
-            after.split_once("-----").ok_or("a PEM block's first line is cut off")?;
+        // Where its dashes are missing, what follows is the key: that is never a label, and never
+        // stands in a message.
+        let (label, after) = after
+            .split_once("-----")
+            .filter(|(label, _)| is_label(label))
+            .ok_or("a PEM block's first line is cut off")?;
         let end = format!("-----END {label}-----");
         let (body, after) = after
             .split_once(end.as_str())
@@ -57,6 +61,14 @@ pub(super) fn read(text: &str, key_password: Option<&Secret>) -> Result<Contents
     Ok(contents)
 }
 
+/// Longer than any label that is known (RFC 7468).
+const LABEL_CHARACTERS_MAX: usize = 40;
+
+fn is_label(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == ' ';
+    text.len() <= LABEL_CHARACTERS_MAX && text.chars().all(plain)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +83,12 @@ mod tests {
         assert_eq!(contents.certificates.len(), 2);
         assert_eq!(contents.certificates[1].as_ref(), [4, 5, 6]);
         assert!(contents.key.is_some());
+    }
+
+    #[test]
+    fn a_first_line_without_its_dashes_shows_no_key() {
+        let text = "-----BEGIN PRIVATE KEY----\nc2VjcmV0\n-----END PRIVATE KEY-----\n";
+        assert_eq!(read(text, None).unwrap_err(), "a PEM block's first line is cut off");
     }
 
     #[test]
