@@ -13,7 +13,7 @@ use super::spare::Buffer;
 /// Brokers limit the packed size only (`max.message.bytes`, 1 MiB by default, 100 MiB at
 /// most), and producers fill batches by that size from at most 32 MiB of records
 /// (`buffer.memory`); a batch that unpacks to more than this is damaged or hostile.
-const UNPACKED_BYTES_MAX: usize = 128 * 1024 * 1024;
+pub const UNPACKED_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// Most bytes that one byte of snappy data stands for: its longest copy makes 64 of three.
 const SNAPPY_GROWTH_MAX: usize = 22;
@@ -83,12 +83,8 @@ fn with_zstd<T>(work: impl FnOnce(&mut Zstd) -> io::Result<T>) -> io::Result<T> 
 ///
 /// # Errors
 ///
-/// [`CodecError`] if the bytes are damaged or unpack to more than the cap.
-pub(super) fn unpack(codec: Codec, packed: &[u8]) -> Result<Buffer, CodecError> {
-    unpack_at_most(codec, packed, UNPACKED_BYTES_MAX)
-}
-
-fn unpack_at_most(codec: Codec, packed: &[u8], max: usize) -> Result<Buffer, CodecError> {
+/// [`CodecError`] if the bytes are damaged or unpack to more than `max`.
+pub(super) fn unpack(codec: Codec, packed: &[u8], max: usize) -> Result<Buffer, CodecError> {
     let mut out = Buffer::take();
     let read = match codec {
         Codec::None => {
@@ -222,8 +218,9 @@ mod tests {
         let records: Vec<u8> = (0..200_000_u32).flat_map(|i| (i / 7).to_be_bytes()).collect();
         for codec in [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
             let packed = pack(codec, &records);
-            assert_eq!(**unpack(codec, &packed).unwrap(), records, "{codec:?}");
-            assert_eq!(**unpack(codec, &pack(codec, b"")).unwrap(), *b"", "{codec:?}");
+            let unpacked = unpack(codec, &packed, UNPACKED_BYTES_MAX).unwrap();
+            assert_eq!(**unpacked, records, "{codec:?}");
+            assert_eq!(**unpack(codec, &pack(codec, b""), 0).unwrap(), *b"", "{codec:?}");
         }
     }
 
@@ -232,8 +229,8 @@ mod tests {
         let records = vec![7; 1_000_000];
         for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
             let packed = pack(codec, &records);
-            assert_eq!(**unpack_at_most(codec, &packed, 1_000_000).unwrap(), records, "{codec:?}");
-            let error = unpack_at_most(codec, &packed, 999_999).unwrap_err();
+            assert_eq!(**unpack(codec, &packed, 1_000_000).unwrap(), records, "{codec:?}");
+            let error = unpack(codec, &packed, 999_999).unwrap_err();
             assert!(matches!(error, CodecError::TooLarge { max: 999_999, .. }), "{error}");
         }
     }
@@ -241,12 +238,13 @@ mod tests {
     #[test]
     fn a_snappy_block_reserves_no_more_than_its_bytes_can_stand_for() {
         // A length of 100 MiB and nothing behind it.
-        let error = unpack(Codec::Snappy, &[0x80, 0x80, 0x80, 0x32, 0]).unwrap_err();
+        let error =
+            unpack(Codec::Snappy, &[0x80, 0x80, 0x80, 0x32, 0], UNPACKED_BYTES_MAX).unwrap_err();
         assert!(matches!(error, CodecError::Damaged { .. }), "{error}");
 
         let zeros = vec![0; 60_000];
         let packed = snap::raw::Encoder::new().compress_vec(&zeros).unwrap();
-        assert_eq!(**unpack(Codec::Snappy, &packed).unwrap(), zeros);
+        assert_eq!(**unpack(Codec::Snappy, &packed, 60_000).unwrap(), zeros);
     }
 
     #[test]
@@ -255,8 +253,8 @@ mod tests {
         for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
             let mut packed = pack(codec, &records);
             packed.truncate(packed.len() / 2);
-            assert!(unpack(codec, &packed).is_err(), "{codec:?}");
-            assert!(unpack(codec, b"no such thing at all").is_err(), "{codec:?}");
+            assert!(unpack(codec, &packed, 100_000).is_err(), "{codec:?}");
+            assert!(unpack(codec, b"no such thing at all", 100_000).is_err(), "{codec:?}");
         }
     }
 }

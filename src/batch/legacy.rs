@@ -9,7 +9,7 @@
 
 use bytes::Bytes;
 
-use super::codec::{CodecError, unpack};
+use super::codec::{CodecError, UNPACKED_BYTES_MAX, unpack};
 use super::header::{Codec, RawBatch, at};
 use super::record::{BatchBuilder, RecordError};
 use super::shallow::{Entry, Shallow, ShallowError};
@@ -114,18 +114,14 @@ fn message(bytes: &[u8]) -> Result<Message<'_>, LegacyError> {
     Ok(Message { offset, magic: magic.cast_signed(), attributes, timestamp, key, value })
 }
 
-/// Splits the messages that a wrapper held.
-fn inner(mut rest: &[u8]) -> Result<Vec<Message<'_>>, LegacyError> {
-    let mut messages = Vec::new();
-    while !rest.is_empty() {
-        let length = rest.get(at::LENGTH..at::LENGTH + 4).ok_or(LegacyError::Framing)?;
-        let length = i32::from_be_bytes(length.try_into().map_err(|_| LegacyError::Framing)?);
-        let total = usize::try_from(length).map_err(|_| LegacyError::Framing)?.saturating_add(12);
-        let (bytes, after) = rest.split_at_checked(total).ok_or(LegacyError::Framing)?;
-        messages.push(message(bytes)?);
-        rest = after;
-    }
-    Ok(messages)
+/// Takes the next of the messages that a wrapper held from the front.
+fn next_inner<'a>(rest: &mut &'a [u8]) -> Result<Message<'a>, LegacyError> {
+    let length = rest.get(at::LENGTH..at::LENGTH + 4).ok_or(LegacyError::Framing)?;
+    let length = i32::from_be_bytes(length.try_into().map_err(|_| LegacyError::Framing)?);
+    let total = usize::try_from(length).map_err(|_| LegacyError::Framing)?.saturating_add(12);
+    let (bytes, after) = rest.split_at_checked(total).ok_or(LegacyError::Framing)?;
+    *rest = after;
+    message(bytes)
 }
 
 /// Producers of format 0 computed the checksum in an lz4 frame's header over the wrong bytes
@@ -149,36 +145,40 @@ fn open_wrapper(wrapper: &Message<'_>) -> Result<RawBatch, LegacyError> {
     let codec = wrapper.codec()?;
     let packed = wrapper.value.ok_or(LegacyError::Inner)?;
     let unpacked = if wrapper.magic == 0 && codec == Codec::Lz4 {
-        unpack(codec, &mend_lz4_header(packed))?
+        unpack(codec, &mend_lz4_header(packed), UNPACKED_BYTES_MAX)?
     } else {
-        unpack(codec, packed)?
-    };
-    let messages = inner(&unpacked)?;
-    let last = messages.last().ok_or(LegacyError::Inner)?.offset;
-    // Format 1 counts inner offsets from 0 and gives the wrapper the last one's; format 0 has
-    // them absolute.
-    let first = if wrapper.magic == 1 {
-        // Where the first inner message, at its own offset, ends up.
-        let behind = last.checked_sub(messages[0].offset).ok_or(LegacyError::Inner)?;
-        wrapper.offset.checked_sub(behind).ok_or(LegacyError::Inner)?
-    } else {
-        messages[0].offset
+        unpack(codec, packed, UNPACKED_BYTES_MAX)?
     };
     let appended = wrapper.magic == 1 && wrapper.attributes & 0b1000 != 0;
     let mut builder = BatchBuilder::new(codec);
-    for one in &messages {
+    builder.reserve(unpacked.len());
+    let mut rest = &unpacked[..];
+    let mut offsets: Option<(i64, i64)> = None;
+    while !rest.is_empty() {
+        let one = next_inner(&mut rest)?;
         if one.codec()? != Codec::None || one.magic != wrapper.magic {
             return Err(LegacyError::Inner);
         }
-        let delta = one.offset.checked_sub(messages[0].offset).ok_or(LegacyError::Inner)?;
+        let (first, _) = *offsets.get_or_insert((one.offset, one.offset));
+        let delta = one.offset.checked_sub(first).ok_or(LegacyError::Inner)?;
         let delta = i32::try_from(delta).map_err(|_| LegacyError::Inner)?;
         if delta < builder.next_delta() {
             return Err(LegacyError::Inner);
         }
         let timestamp = if appended { wrapper.timestamp } else { one.timestamp };
         builder.push_at(delta, timestamp, one.key, one.value);
+        offsets = Some((first, one.offset));
     }
-    Ok(builder.finish(Offset(first))?)
+    let (first, last) = offsets.ok_or(LegacyError::Inner)?;
+    // Format 1 counts inner offsets from 0 and gives the wrapper the last one's; format 0 has
+    // them absolute.
+    let base = if wrapper.magic == 1 {
+        // Where the first inner message, at its own offset, ends up.
+        wrapper.offset.checked_sub(last - first).ok_or(LegacyError::Inner)?
+    } else {
+        first
+    };
+    Ok(builder.finish(Offset(base))?)
 }
 
 /// The batches of a record set, whatever format they were stored in.

@@ -1,8 +1,16 @@
 //! Several small batches in one, when the way to the target is what limits the copy.
 
+use super::codec::CodecError;
 use super::header::RawBatch;
-use super::record::{BatchBuilder, RecordError, read_moved, unpacked};
+use super::record::{BatchBuilder, RecordError, read_moved, unpacked_at_most};
 use super::{BatchHeader, Codec};
+
+/// Bytes that the records of a merged batch may take unpacked.
+///
+/// Eight times what one takes packed at most (`copy::Merging`), so it is rarely met. Without it,
+/// thousands of batches that are small because they repeat one thing would be laid open together:
+/// with zstd, 128 KiB of them can be gigabytes.
+pub const MERGED_UNPACKED_MAX: usize = 4 * 1024 * 1024;
 
 /// Whether `next` may follow `first` in one batch: what a batch says for all of its records must
 /// be the same.
@@ -12,7 +20,8 @@ pub fn mergeable(first: &BatchHeader, next: &BatchHeader) -> bool {
     one.codec() == other.codec() && !one.is_log_append_time() && !other.is_log_append_time()
 }
 
-/// One batch with the records of all `batches`, in their order, in the codec of the first.
+/// One batch with the records of `batches`, in their order, in the codec of the first; and how many
+/// of them it holds: as many as take no more than 4 MiB unpacked, the others are left.
 ///
 /// Keys, values, headers and times stay as they are; offsets become dense. The checksum of each
 /// is verified first: writing anew seals whatever was there. The result has no producer, and
@@ -20,19 +29,25 @@ pub fn mergeable(first: &BatchHeader, next: &BatchHeader) -> bool {
 ///
 /// # Errors
 ///
-/// [`RecordError`] if one of them is damaged or cannot be read.
+/// [`RecordError`] if one of them is damaged or cannot be read, or if the first alone is too large.
 ///
 /// # Panics
 ///
 /// Without batches, and if they are not [`mergeable`].
-pub fn merge<'a>(batches: impl IntoIterator<Item = &'a RawBatch>) -> Result<RawBatch, RecordError> {
+pub fn merge<'a>(
+    batches: impl IntoIterator<Item = &'a RawBatch>,
+) -> Result<(RawBatch, usize), RecordError> {
     let mut batches = batches.into_iter().peekable();
     let first = *batches.peek().expect("something to merge");
     let codec = first.header().attributes.codec().ok_or(RecordError::UnknownCodec)?;
     let mut builder = BatchBuilder::new(codec);
+    let (mut merged, mut left) = (0, MERGED_UNPACKED_MAX);
     for batch in batches {
         assert!(mergeable(first.header(), batch.header()), "batches of one kind");
-        let bytes = unpacked(batch)?;
+        let bytes = match unpacked_at_most(batch, left) {
+            Err(RecordError::Codec(CodecError::TooLarge { .. })) if merged > 0 => break,
+            bytes => bytes?,
+        };
         if codec == Codec::None {
             builder.reserve(bytes.len());
         }
@@ -45,8 +60,11 @@ pub fn merge<'a>(batches: impl IntoIterator<Item = &'a RawBatch>) -> Result<RawB
         if !rest.is_empty() {
             return Err(RecordError::Trailing(rest.len()));
         }
+        merged += 1;
+        // Without a codec their own size is what limits them.
+        left = left.saturating_sub(bytes.len());
     }
-    builder.finish(first.header().base_offset)
+    Ok((builder.finish(first.header().base_offset)?, merged))
 }
 
 #[cfg(test)]
@@ -78,8 +96,9 @@ mod tests {
         for codec in [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
             let parts =
                 [batch(codec, 7, &[1000, 900]), batch(codec, 9, &[5]), batch(codec, 20, &[-1])];
-            let merged = merge(&parts).unwrap();
+            let (merged, count) = merge(&parts).unwrap();
 
+            assert_eq!(count, parts.len());
             assert_eq!(merged.header().attributes.codec(), Some(codec));
             assert_eq!((merged.header().count, merged.header().last_offset_delta), (4, 3));
             assert_eq!(merged.header().max_timestamp, Timestamp(1000));
@@ -101,6 +120,28 @@ mod tests {
         let mut appended = *plain.header();
         appended.attributes.0 |= super::super::Attributes::LOG_APPEND_TIME;
         assert!(!mergeable(plain.header(), &appended) && !mergeable(&appended, plain.header()));
+    }
+
+    #[test]
+    fn what_is_small_only_because_it_is_packed_is_merged_up_to_a_bound() {
+        let large = |base| {
+            let mut builder = BatchBuilder::new(Codec::Zstd);
+            builder.push(Timestamp(1), None, Some(&vec![7; 1_500_000]));
+            builder.finish(Offset(base)).unwrap()
+        };
+        let parts = [large(0), large(1), large(2), large(3)];
+        assert!(parts[0].bytes().len() < 1000);
+
+        let (merged, count) = merge(&parts).unwrap();
+        assert_eq!((merged.header().count, count), (2, 2));
+        let (rest, count) = merge(&parts[2..]).unwrap();
+        assert_eq!((rest.header().base_offset, count), (Offset(2), 2));
+
+        let mut builder = BatchBuilder::new(Codec::Zstd);
+        builder.push(Timestamp(1), None, Some(&vec![7; MERGED_UNPACKED_MAX]));
+        let alone = builder.finish(Offset(0)).unwrap();
+        let error = merge([&alone, &parts[1]]).unwrap_err();
+        assert!(matches!(error, RecordError::Codec(CodecError::TooLarge { .. })), "{error}");
     }
 
     #[test]

@@ -21,13 +21,13 @@ mod shallow;
 mod spare;
 
 pub use aborted::AbortedIndex;
-pub use codec::CodecError;
+pub use codec::{CodecError, UNPACKED_BYTES_MAX};
 pub use control::{ControlType, control_type};
 pub use crc::{amend, verify};
 pub use disposition::{Disposition, RebuildReason, RefuseReason, Terms, disposition};
 pub use header::{Attributes, BatchHeader, Codec, HEADER_BYTES, HeaderError, RawBatch};
 pub use legacy::{Batches, BatchesError, LegacyError};
-pub use merge::{merge, mergeable};
+pub use merge::{MERGED_UNPACKED_MAX, merge, mergeable};
 pub use rebuild::{Oversize, Piece, RebuildError, Rebuilt, rebuild};
 pub use record::{BatchBuilder, RecordError, RecordView, for_each_record};
 pub use restamp::{OutBatch, Stamp, is_whole, restamp};

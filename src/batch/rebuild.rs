@@ -4,9 +4,9 @@
 //! values, headers and what readers see as the time stay as they are; offsets become dense.
 
 use super::header::RawBatch;
-use super::record::{BatchBuilder, RecordError, for_each_unpacked, unpacked};
+use super::record::{BatchBuilder, RecordError, Unread, unpacked};
 use super::{Codec, HEADER_BYTES};
-use crate::model::{Offset, OffsetRange, Runs, Timestamp};
+use crate::model::{Offset, OffsetRange, Runs};
 
 /// One of the batches that a source batch became.
 #[derive(Clone, Debug)]
@@ -60,13 +60,6 @@ pub struct Rebuilt {
     pub skipped: Vec<OffsetRange>,
 }
 
-/// A record's place in the unpacked batch, kept while the batch is divided.
-struct Kept<'a> {
-    offset: Offset,
-    timestamp: Timestamp,
-    payload: &'a [u8],
-}
-
 /// Writes the records of `batch` from `position` on anew, in the codec they had, as batches of
 /// at most `batch_bytes_max` bytes. No piece if no record is left.
 ///
@@ -83,67 +76,97 @@ pub fn rebuild(
     batch_bytes_max: usize,
     oversize: Oversize,
 ) -> Result<Rebuilt, RebuildError> {
-    let mut kept = Vec::new();
-    let bytes = unpacked(batch)?;
-    for_each_unpacked(batch, &bytes, |record| {
-        if record.offset >= position {
-            kept.push(Kept {
-                offset: record.offset,
-                timestamp: record.timestamp,
-                payload: record.payload,
-            });
-        }
-    })?;
     let codec = batch.header().attributes.codec().ok_or(RecordError::UnknownCodec)?;
+    let bytes = unpacked(batch)?;
+    // All are read before one is written; a list of them would take more than they do.
+    let mut unread = Unread::new(batch, &bytes);
+    let next_offset = batch.header().next_offset();
+    let mut kept = Kept { unread: unread.clone(), count: 0, bytes: 0, next_offset };
+    loop {
+        let here = unread.clone();
+        let Some(record) = unread.next().transpose()? else { break };
+        if record.offset >= position {
+            if kept.count == 0 {
+                (kept.bytes, kept.unread) = (here.bytes(), here);
+            }
+            kept.count += 1;
+        }
+    }
     let mut out = Rebuilt::default();
-    let limits = (batch_bytes_max, oversize);
-    divide(&kept, codec, limits, batch.header().next_offset(), &mut out)?;
+    divide(kept, codec, (batch_bytes_max, oversize), &mut out)?;
     Ok(out)
+}
+
+/// Records behind one another in the unpacked batch.
+struct Kept<'a> {
+    /// Begins with the first of them, and may go on behind the last.
+    unread: Unread<'a>,
+    count: usize,
+    /// What they take as they lie there.
+    bytes: usize,
+    /// Where what follows them begins.
+    next_offset: Offset,
+}
+
+impl Kept<'_> {
+    /// Two halves; there must be two records.
+    fn halves(self) -> Result<(Self, Self), RecordError> {
+        let Self { unread, count, bytes, next_offset } = self;
+        let (first, second) = (count / 2, count - count / 2);
+        let mut right = unread.clone();
+        right.by_ref().take(first).try_for_each(|record| record.map(drop))?;
+        let middle = right.clone().next().transpose()?.map_or(next_offset, |record| record.offset);
+        let before = unread.bytes() - right.bytes();
+        let left = Self { unread, count: first, bytes: before, next_offset: middle };
+        Ok((left, Self { unread: right, count: second, bytes: bytes - before, next_offset }))
+    }
 }
 
 /// One batch if it fits, else two halves.
 fn divide(
-    records: &[Kept<'_>],
+    kept: Kept<'_>,
     codec: Codec,
     (batch_bytes_max, oversize): (usize, Oversize),
-    next_offset: Offset,
     out: &mut Rebuilt,
 ) -> Result<(), RebuildError> {
-    let Some(first) = records.first() else { return Ok(()) };
+    let Some(first) = kept.unread.clone().take(kept.count).next().transpose()? else {
+        return Ok(());
+    };
     let mut builder = BatchBuilder::new(codec);
-    // Length, attributes, time and offset of a record take at most 21 bytes, mostly seven.
-    builder.reserve(records.iter().map(|record| record.payload.len() + 8).sum());
-    for record in records {
+    builder.reserve(kept.bytes);
+    let mut runs = Runs::dense();
+    for (record, index) in kept.unread.clone().take(kept.count).zip(0..) {
+        let record = record?;
         builder.push_payload(record.timestamp, record.payload);
+        runs.push(record.offset, index);
     }
     let batch = builder.finish(first.offset)?;
+    let upstream = OffsetRange::new(first.offset, kept.next_offset);
     let bytes = HEADER_BYTES + batch.body().len();
     if bytes <= batch_bytes_max {
-        let mut runs = Runs::dense();
-        for (record, index) in records.iter().zip(0..) {
-            runs.push(record.offset, index);
-        }
-        let upstream = OffsetRange::new(first.offset, next_offset);
         out.pieces.push(Piece { batch, upstream, runs });
         return Ok(());
     }
-    if records.len() == 1 {
-        let offset = first.offset;
+    if kept.count == 1 {
         if oversize == Oversize::Skip {
-            out.skipped.push(OffsetRange::new(offset, next_offset));
+            out.skipped.push(upstream);
             return Ok(());
         }
-        return Err(RebuildError::RecordTooLarge { offset, bytes, max: batch_bytes_max });
+        let (offset, max) = (first.offset, batch_bytes_max);
+        return Err(RebuildError::RecordTooLarge { offset, bytes, max });
     }
-    let (left, right) = records.split_at(records.len() / 2);
-    divide(left, codec, (batch_bytes_max, oversize), right[0].offset, out)?;
-    divide(right, codec, (batch_bytes_max, oversize), next_offset, out)
+    // What did not fit is not held while its halves are made.
+    drop((batch, runs));
+    let (left, right) = kept.halves()?;
+    divide(left, codec, (batch_bytes_max, oversize), out)?;
+    divide(right, codec, (batch_bytes_max, oversize), out)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::batch::for_each_record;
+    use crate::model::Timestamp;
 
     fn batch(codec: Codec, count: i64) -> RawBatch {
         let mut builder = BatchBuilder::new(codec);
@@ -213,6 +236,21 @@ mod tests {
         let upstream: Vec<_> = built.pieces.iter().map(|piece| piece.upstream).collect();
         let range = |from, to| OffsetRange::new(Offset(from), Offset(to));
         assert_eq!(upstream, [range(50, 51), range(52, 53)]);
+    }
+
+    #[test]
+    fn a_batch_whose_offsets_run_backwards_is_refused() {
+        // Two records of seven bytes, the second at the first one's offset.
+        let mut bytes = batch(Codec::None, 2).bytes()[..HEADER_BYTES].to_vec();
+        bytes[8..12].copy_from_slice(&(49_i32 + 14).to_be_bytes());
+        bytes.extend([12, 0, 0, 2, 1, 1, 0, 12, 0, 0, 0, 1, 1, 0]);
+        let crc = crc32c::crc32c(&bytes[21..]);
+        bytes[17..21].copy_from_slice(&crc.to_be_bytes());
+        let batch = RawBatch::new(bytes.into()).unwrap();
+
+        // Too large as one: the first half would end before it begins.
+        let error = rebuild(&batch, Offset(0), 70, Oversize::Refuse).unwrap_err();
+        assert!(matches!(error, RebuildError::Records(RecordError::Framing(1))), "{error}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use bytes::Bytes;
 
-use super::codec::{CodecError, pack, unpack};
+use super::codec::{CodecError, UNPACKED_BYTES_MAX, pack, unpack};
 use super::header::{HEADER_BYTES, LENGTH_OVERHEAD, RawBatch, at};
 use super::spare::Buffer;
 use super::{Codec, HeaderError};
@@ -134,9 +134,10 @@ pub(super) fn read_moved<'a>(
 /// [`RecordError`]; `visit` may have seen records before a damaged one.
 pub fn for_each_record(
     batch: &RawBatch,
-    visit: impl FnMut(RecordView<'_>),
+    mut visit: impl FnMut(RecordView<'_>),
 ) -> Result<(), RecordError> {
-    for_each_unpacked(batch, &unpacked(batch)?, visit)
+    let bytes = unpacked(batch)?;
+    Unread::new(batch, &bytes).try_for_each(|record| record.map(&mut visit))
 }
 
 /// The records of a batch behind one another.
@@ -160,26 +161,67 @@ impl Deref for Unpacked {
 
 /// The records of `batch`, after verifying its checksum.
 pub(super) fn unpacked(batch: &RawBatch) -> Result<Unpacked, RecordError> {
+    unpacked_at_most(batch, UNPACKED_BYTES_MAX)
+}
+
+/// The same, for records that may take `max` bytes: an error beyond that.
+pub(super) fn unpacked_at_most(batch: &RawBatch, max: usize) -> Result<Unpacked, RecordError> {
     if !super::verify(batch) {
         return Err(RecordError::Checksum);
     }
     match batch.header().attributes.codec().ok_or(RecordError::UnknownCodec)? {
         Codec::None => Ok(Unpacked::Inside(batch.body())),
-        codec => Ok(Unpacked::Apart(unpack(codec, &batch.body())?)),
+        codec => Ok(Unpacked::Apart(unpack(codec, &batch.body(), max)?)),
     }
 }
 
-/// Shows every record in `bytes`, the [`unpacked`] ones of `batch`.
-pub(super) fn for_each_unpacked<'a>(
-    batch: &RawBatch,
-    bytes: &'a [u8],
-    mut visit: impl FnMut(RecordView<'a>),
-) -> Result<(), RecordError> {
-    let mut rest = bytes;
-    for i in 0..batch.header().count {
-        visit(read_record(&mut rest, batch).ok_or(RecordError::Framing(i))?);
+/// The records of an unpacked batch that are not read yet; ends with the first error.
+#[derive(Clone)]
+pub(super) struct Unread<'a> {
+    batch: &'a RawBatch,
+    rest: &'a [u8],
+    index: i32,
+    /// Smallest offset that the next record may have: a log's offsets grow.
+    least: Offset,
+}
+
+impl<'a> Unread<'a> {
+    /// All records in `bytes`, the [`unpacked`] ones of `batch`.
+    pub(super) fn new(batch: &'a RawBatch, bytes: &'a [u8]) -> Self {
+        Self { batch, rest: bytes, index: 0, least: batch.header().base_offset }
     }
-    if rest.is_empty() { Ok(()) } else { Err(RecordError::Trailing(rest.len())) }
+
+    /// Bytes that the records take as they lie there.
+    pub(super) fn bytes(&self) -> usize {
+        self.rest.len()
+    }
+
+    fn end(&mut self, error: RecordError) -> RecordError {
+        (self.index, self.rest) = (self.batch.header().count, &[]);
+        error
+    }
+}
+
+impl<'a> Iterator for Unread<'a> {
+    type Item = Result<RecordView<'a>, RecordError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.index == self.batch.header().count {
+            let left = self.rest.len();
+            return (left > 0).then(|| Err(self.end(RecordError::Trailing(left))));
+        }
+        match read_record(&mut self.rest, self.batch) {
+            Some(record) if record.offset >= self.least => {
+                self.index += 1;
+                self.least = record.offset.advance(1);
+                Some(Ok(record))
+            }
+            _ => {
+                let framing = RecordError::Framing(self.index);
+                Some(Err(self.end(framing)))
+            }
+        }
+    }
 }
 
 /// Writes a batch record by record: dense offsets unless told otherwise, times relative to the

@@ -262,13 +262,18 @@ impl Copier {
         let mut run = self.small_run();
         while run > 1 {
             // A damaged one is not sealed by writing it anew: it goes out as it is, and the target
-            // refuses it.
-            let Ok(batch) = merge(self.ready.range(..run).map(|ready| &ready.batch)) else { break };
+            // refuses it. So does one that unpacks to more than is merged.
+            let parts = self.ready.range(..run).map(|ready| &ready.batch);
+            let Ok((batch, merged)) = merge(parts) else { break };
+            if merged == 1 {
+                break;
+            }
             if batch.bytes().len() > self.terms.batch_bytes_max {
                 // Packing together made it no smaller.
-                run /= 2;
+                run = merged / 2;
                 continue;
             }
+            run = merged;
             let start = self.ready.front()?.upstream.start;
             let (end, epoch) =
                 self.ready.get(run - 1).map(|last| (last.upstream.end, last.epoch))?;
