@@ -116,7 +116,7 @@ pub(super) fn decode(
 }
 
 /// A position, and the name on the target that it is about, if it says that.
-fn decode_anchor(value: &[u8]) -> Option<(Position, Option<TopicName>)> {
+pub(super) fn decode_anchor(value: &[u8]) -> Option<(Position, Option<TopicName>)> {
     let value: Value = serde_json::from_slice(value).ok()?;
     let number = |name: &str| value.get(name).and_then(Value::as_i64);
     let id = |name: &str| {
@@ -137,6 +137,10 @@ fn decode_anchor(value: &[u8]) -> Option<(Position, Option<TopicName>)> {
         },
         sequence: Sequence::from_wire(i32::try_from(number("sequence")?).ok()?)?,
     };
+    let is_place = |offset: Offset| (0..i64::MAX).contains(&offset.0);
+    if !is_place(start.upstream) || !is_place(start.downstream) {
+        return None;
+    }
     let anchor = Anchor { start, source_id: id("sourceTopicId")?, target_id: id("targetTopicId")? };
     let name = value.get("targetTopic").and_then(Value::as_str).map(TopicName::new);
     Some(((anchor, value.get("bends").and_then(Value::as_u64)), name))

@@ -113,7 +113,8 @@ pub fn decode_value(value: Option<&[u8]>) -> Result<Option<Offset>, Malformed> {
     match offset {
         None | Some(Value::Null) => Ok(None),
         Some(number) => match number.as_i64() {
-            Some(offset) if offset >= 0 => Ok(Some(Offset(offset))),
+            // The last offset of `i64` has none behind it to go on at.
+            Some(offset) if (0..i64::MAX).contains(&offset) => Ok(Some(Offset(offset))),
             _ => Err(malformed(
                 "connect offset value",
                 0,
@@ -263,7 +264,15 @@ mod tests {
         assert_eq!(decode_value(None), Ok(None));
         assert_eq!(decode_value(Some(b"null")), Ok(None));
 
-        for bad in ["{\"offset\":-1}", "{\"offset\":1.5}", "{\"offset\":\"1\"}", "[]", "", "{"] {
+        for bad in [
+            "{\"offset\":9223372036854775807}",
+            "{\"offset\":-1}",
+            "{\"offset\":1.5}",
+            "{\"offset\":\"1\"}",
+            "[]",
+            "",
+            "{",
+        ] {
             assert!(decode_value(Some(bad.as_bytes())).is_err(), "{bad}");
         }
     }

@@ -10,14 +10,13 @@ impl Offset {
     /// The first offset of a log that never lost its head.
     pub const ZERO: Self = Self(0);
 
-    /// The offset `count` records further on.
+    /// The offset `count` records further on, within `i64`.
     ///
-    /// # Panics
-    ///
-    /// If the sum leaves `i64`, which no log reaches.
+    /// No log reaches the end of `i64`. A peer or a damaged record may say that one does; that must
+    /// not end the process.
     #[must_use]
     pub fn advance(self, count: i64) -> Self {
-        Self(self.0.checked_add(count).expect("a log does not reach the end of i64"))
+        Self(self.0.saturating_add(count))
     }
 
     /// How many offsets lie between `earlier` and here; negative when `earlier` is later.

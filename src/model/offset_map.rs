@@ -149,9 +149,14 @@ impl Chunk {
         std::iter::once(self.first).chain(more)
     }
 
-    /// Whether its deltas are as many as it says, and run forward.
+    /// Whether its deltas are as many as it says, run forward, and are offsets of a log.
     #[must_use]
     pub fn is_sound(&self) -> bool {
+        let from_zero =
+            self.first.upstream >= Offset::ZERO && self.first.downstream >= Offset::ZERO;
+        if !from_zero || self.next_index().is_none() {
+            return false;
+        }
         let mut count = 0_u64;
         let mut before = self.first;
         for bend in self.bends() {
@@ -162,6 +167,11 @@ impl Chunk {
             count += 1;
         }
         count == u64::from(self.more) + 1
+    }
+
+    /// How many bends the map has up to its end.
+    fn next_index(&self) -> Option<u64> {
+        next_index(self.index, self.more)
     }
 
     fn last(&self) -> Bend {
@@ -182,7 +192,7 @@ impl Chunk {
         let mut run = self.first;
         for bend in self.bends() {
             if bend.upstream > upstream {
-                return run.translate(upstream).min(bend.downstream);
+                return run.translate(upstream).min(bend.downstream).min(end);
             }
             run = bend;
         }
@@ -193,12 +203,17 @@ impl Chunk {
         let mut run = self.first;
         for bend in self.bends() {
             if bend.downstream > downstream {
-                return run.reverse(downstream).min(bend.upstream);
+                return run.reverse(downstream).min(bend.upstream).min(end);
             }
             run = bend;
         }
         run.reverse(downstream).min(end)
     }
+}
+
+/// How many bends there are up to the end of a chunk; `None` if that is more than can be counted.
+fn next_index(index: u64, more: u32) -> Option<u64> {
+    index.checked_add(u64::from(more) + 1)
 }
 
 /// A chunk as it was kept: what is needed of it to go on, and where it is.
@@ -266,7 +281,7 @@ impl OffsetMap {
             }
         }
         let ordered = kept.iter().zip(kept.iter().skip(1)).all(|(one, next)| {
-            one.index + u64::from(one.more) + 1 == next.index
+            next_index(one.index, one.more) == Some(next.index)
                 && one.first.upstream < next.first.upstream
                 && one.first.downstream <= next.first.downstream
         });
