@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| proto_tests::targets::fetch_response(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| heliograph_fuzz::run("fetch_response", data));

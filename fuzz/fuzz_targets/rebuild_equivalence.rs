@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| proto_tests::targets::rebuild_equivalence(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| heliograph_fuzz::run("rebuild_equivalence", data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| proto_tests::targets::shallow_walk(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| heliograph_fuzz::run("shallow_walk", data));

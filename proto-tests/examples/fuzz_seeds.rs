@@ -4,14 +4,14 @@
 use std::path::PathBuf;
 use std::{env, fs, io};
 
-use proto_tests::targets::{TARGETS, seeds};
+use proto_tests::targets::TARGETS;
 
 fn main() -> io::Result<()> {
     let dir = PathBuf::from(env::args().nth(1).unwrap_or_else(|| "fuzz/seeds".to_owned()));
-    for (target, _) in TARGETS {
-        fs::create_dir_all(dir.join(target))?;
-        for (at, seed) in seeds(target).iter().enumerate() {
-            fs::write(dir.join(target).join(format!("seed-{at}")), seed)?;
+    for target in TARGETS {
+        fs::create_dir_all(dir.join(target.name))?;
+        for (at, seed) in (target.seeds)().iter().enumerate() {
+            fs::write(dir.join(target.name).join(format!("seed-{at}")), seed)?;
         }
     }
     Ok(())

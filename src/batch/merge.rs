@@ -29,7 +29,8 @@ pub fn mergeable(first: &BatchHeader, next: &BatchHeader) -> bool {
 ///
 /// # Errors
 ///
-/// [`RecordError`] if one of them is damaged or cannot be read, or if the first alone is too large.
+/// [`RecordError`] if one of them is damaged or cannot be read, if the first alone is too large, or if
+/// there is no record in any.
 ///
 /// # Panics
 ///
@@ -63,6 +64,9 @@ pub fn merge<'a>(
         merged += 1;
         // Without a codec their own size is what limits them.
         left = left.saturating_sub(bytes.len());
+    }
+    if builder.count() == 0 {
+        return Err(RecordError::Empty);
     }
     Ok((builder.finish(first.header().base_offset)?, merged))
 }
@@ -142,6 +146,19 @@ mod tests {
         let alone = builder.finish(Offset(0)).unwrap();
         let error = merge([&alone, &parts[1]]).unwrap_err();
         assert!(matches!(error, RecordError::Codec(CodecError::TooLarge { .. })), "{error}");
+    }
+
+    #[test]
+    fn batches_without_a_record_make_none() {
+        let mut bytes = batch(Codec::None, 7, &[1]).bytes()[..61].to_vec();
+        bytes[8..12].copy_from_slice(&49_i32.to_be_bytes());
+        bytes[57..61].copy_from_slice(&0_i32.to_be_bytes());
+        let crc = crc32c::crc32c(&bytes[21..]);
+        bytes[17..21].copy_from_slice(&crc.to_be_bytes());
+        let emptied = RawBatch::new(bytes.into()).unwrap();
+
+        let error = merge([&emptied, &emptied]).unwrap_err();
+        assert!(matches!(error, RecordError::Empty), "{error}");
     }
 
     #[test]

@@ -22,6 +22,9 @@ pub enum RecordError {
     /// The records cannot be unpacked.
     #[error(transparent)]
     Codec(#[from] CodecError),
+    /// There is no record where one is needed.
+    #[error("there is no record in it")]
+    Empty,
     /// A record's framing makes no sense; counted from 0.
     #[error("record {0} of the batch is damaged")]
     Framing(i32),

@@ -185,7 +185,7 @@ where
 }
 
 /// The token in an answer, which came at `now_ms`, in milliseconds since 1970.
-fn read(body: &[u8], now_ms: i64) -> Result<Given, String> {
+pub(super) fn read(body: &[u8], now_ms: i64) -> Result<Given, String> {
     let answer: Value =
         serde_json::from_slice(body).map_err(|_| "its answer is no JSON".to_owned())?;
     let token = answer.get("access_token").and_then(Value::as_str);
@@ -222,7 +222,7 @@ fn seconds(value: &Value) -> Option<i64> {
 }
 
 /// What a refusal says, within a bound.
-fn refusal(status: u16, body: &[u8]) -> String {
+pub(super) fn refusal(status: u16, body: &[u8]) -> String {
     let answer: Value = serde_json::from_slice(body).unwrap_or_default();
     let word = |name: &str| {
         let text = answer.get(name)?.as_str()?;

@@ -133,6 +133,22 @@ pub(super) fn load(store: &Store, purpose: Purpose) -> Result<Contents, String> 
     }
 }
 
+/// Opens the bytes of a store of any format, whose key has the store's password.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub(super) fn open(
+    bytes: &[u8],
+    password: Option<Secret>,
+    purpose: Purpose,
+) -> Result<Contents, String> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => pem::read(text, password.as_ref()),
+        Err(_) => java(bytes, password, None, purpose),
+    }
+}
+
 fn bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
     let length = fs::metadata(path).map_err(|error| plain(&error))?.len();
     if length > STORE_BYTES_MAX {

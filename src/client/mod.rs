@@ -12,6 +12,8 @@ mod clock;
 mod cluster;
 mod connection;
 mod dial;
+#[doc(hidden)]
+pub mod doors;
 mod epochs;
 mod fetch_session;
 mod frame_budget;

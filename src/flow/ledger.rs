@@ -281,7 +281,7 @@ pub(super) fn is_about(key: &[u8], source: &TopicPartition) -> bool {
 
 /// Ids of both topics (16 bytes each), whether the map is whole (1 byte), index, upstream and downstream offset of the first bend
 /// (8 bytes each), number of further bends (4 bytes), and their deltas. Big-endian.
-fn encode(ids: Ids, whole: bool, chunk: &Chunk) -> Vec<u8> {
+pub(super) fn encode(ids: Ids, whole: bool, chunk: &Chunk) -> Vec<u8> {
     let mut value = Vec::with_capacity(61 + chunk.deltas.len());
     value.extend_from_slice(&ids.0.0);
     value.extend_from_slice(&ids.1.0);

@@ -9,6 +9,8 @@ mod age;
 mod align;
 mod anchor;
 mod claims;
+#[doc(hidden)]
+pub mod doors;
 mod foresee;
 mod lane;
 mod ledger;

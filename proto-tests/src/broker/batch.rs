@@ -3,7 +3,7 @@
 //! Nothing here uses the code under test: a broker that judged batches by Heliograph's own rules
 //! would agree with its mistakes. Layout: KIP-98, `DefaultRecordBatch`, `DefaultRecord`.
 
-use std::io::{Read, Write};
+use std::io::{self, Write};
 
 use bytes::Bytes;
 
@@ -43,7 +43,9 @@ impl Packing {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::None, Self::Gzip, Self::Snappy, Self::Lz4, Self::Zstd];
 
-    fn of(attributes: i16) -> Option<Self> {
+    /// The codec that attributes name.
+    #[must_use]
+    pub fn of(attributes: i16) -> Option<Self> {
         Self::ALL.into_iter().find(|packing| *packing as i16 == attributes & 7)
     }
 }
@@ -228,10 +230,13 @@ fn record(rest: &mut &[u8], header: &Header) -> Option<Record> {
     for _ in 0..get_varint(&mut inside)? {
         headers.push((get_bytes(&mut inside)??, get_bytes(&mut inside)?));
     }
-    let time =
-        if header.has(APPEND_TIME) { header.max_time } else { header.base_time + time_delta };
+    let time = if header.has(APPEND_TIME) {
+        header.max_time
+    } else {
+        header.base_time.wrapping_add(time_delta)
+    };
     inside.is_empty().then_some(Record {
-        offset: header.base + offset_delta,
+        offset: header.base.checked_add(offset_delta)?,
         time,
         key,
         value,
@@ -329,7 +334,13 @@ pub fn is_commit(batch: &[u8]) -> bool {
     read.first().and_then(|record| record.key.as_deref()) == Some(&[0, 0, 0, 1])
 }
 
-fn pack(packing: Packing, plain: &[u8]) -> Vec<u8> {
+/// Records as a producer compresses them.
+///
+/// # Panics
+///
+/// If the codec fails, which writing into memory does not make it.
+#[must_use]
+pub fn pack(packing: Packing, plain: &[u8]) -> Vec<u8> {
     let packed = match packing {
         Packing::None => Ok(plain.to_vec()),
         Packing::Gzip => {
@@ -354,32 +365,87 @@ fn pack(packing: Packing, plain: &[u8]) -> Vec<u8> {
     packed.expect("writing into memory")
 }
 
-fn unpack(packing: Packing, packed: &[u8]) -> Result<Vec<u8>, String> {
+/// Records as they were before compression.
+///
+/// # Errors
+///
+/// In words; also if they are more than [`UNPACKED_MAX`] bytes.
+pub fn unpack(packing: Packing, packed: &[u8]) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
-    let read = match packing {
-        Packing::None => return Ok(packed.to_vec()),
-        Packing::Gzip => flate2::read::MultiGzDecoder::new(packed).read_to_end(&mut out),
-        Packing::Lz4 => lz4_flex::frame::FrameDecoder::new(packed).read_to_end(&mut out),
-        Packing::Zstd => {
-            return zstd::stream::decode_all(packed).map_err(|error| error.to_string());
-        }
-        Packing::Snappy => return unpack_snappy(packed),
-    };
-    read.map(|_| out).map_err(|error| error.to_string())
+    unpack_into(packing, packed, UNPACKED_MAX, |bytes| out.extend_from_slice(bytes)).1?;
+    Ok(out)
 }
 
-fn unpack_snappy(packed: &[u8]) -> Result<Vec<u8>, String> {
-    let block = |bytes: &[u8]| {
-        snap::raw::Decoder::new().decompress_vec(bytes).map_err(|error| error.to_string())
+/// Bytes that a batch unpacks to at most.
+pub const UNPACKED_MAX: usize = 128 << 20;
+
+/// Shows what compressed bytes stand for, piece by piece, and never more than one byte beyond `max`:
+/// how many there were, and whether they were all.
+pub fn unpack_into(
+    packing: Packing,
+    packed: &[u8],
+    max: usize,
+    mut see: impl FnMut(&[u8]),
+) -> (usize, Result<(), String>) {
+    let mut sink = Sink { see: &mut see, taken: 0, left: max };
+    let ended = match packing {
+        Packing::None => sink.write_all(packed),
+        Packing::Gzip => {
+            io::copy(&mut flate2::read::MultiGzDecoder::new(packed), &mut sink).map(drop)
+        }
+        Packing::Lz4 => {
+            io::copy(&mut lz4_flex::frame::FrameDecoder::new(packed), &mut sink).map(drop)
+        }
+        Packing::Zstd => zstd::stream::copy_decode(packed, &mut sink),
+        Packing::Snappy => unpack_snappy(packed, &mut sink),
     };
-    let Some(mut rest) = packed.strip_prefix(&SNAPPY_JAVA) else { return block(packed) };
-    let mut out = Vec::new();
+    (sink.taken, ended.map_err(|error| error.to_string()))
+}
+
+/// Passes on what is written to it, up to a number of bytes.
+struct Sink<'s> {
+    see: &'s mut dyn FnMut(&[u8]),
+    taken: usize,
+    left: usize,
+}
+
+impl Write for Sink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let fits = &bytes[..bytes.len().min(self.left)];
+        (self.see)(fits);
+        self.taken += fits.len();
+        self.left -= fits.len();
+        if fits.len() < bytes.len() {
+            self.taken += 1;
+            return Err(io::Error::other("more than a batch unpacks to"));
+        }
+        Ok(fits.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn unpack_snappy(packed: &[u8], sink: &mut Sink<'_>) -> io::Result<()> {
+    let mut block = |bytes: &[u8]| {
+        // The length that it claims is reserved, so it must be one that the bytes can stand for.
+        if snap::raw::decompress_len(bytes)? > 64 * bytes.len() {
+            return Err(io::Error::other("a block claims too much"));
+        }
+        sink.write_all(&snap::raw::Decoder::new().decompress_vec(bytes)?)
+    };
+    let cut = || io::Error::other("cut snappy block");
+    if !packed.starts_with(&SNAPPY_JAVA[..8]) {
+        return block(packed);
+    }
+    let mut rest = packed.get(SNAPPY_JAVA.len()..).ok_or_else(cut)?;
     while let Some((length, after)) = rest.split_first_chunk::<4>() {
         let length = u32::from_be_bytes(*length) as usize;
-        out.extend(block(after.get(..length).ok_or("cut snappy block")?)?);
+        block(after.get(..length).ok_or_else(cut)?)?;
         rest = &after[length..];
     }
-    Ok(out)
+    if rest.is_empty() { Ok(()) } else { Err(cut()) }
 }
 
 /// Splits a record set into its whole batches.
