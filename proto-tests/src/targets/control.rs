@@ -159,7 +159,8 @@ pub(super) fn offset_map_ops(data: &[u8]) {
     if kind & 1 == 1 {
         return restored(feed);
     }
-    let start = Bend::new(i64::from(feed.byte()), i64::from(feed.byte() % 4 * feed.byte()));
+    let start =
+        Bend::new(i64::from(feed.byte()), i64::from(feed.byte() % 4) * i64::from(feed.byte()));
     let mut steps = Vec::new();
     while !feed.is_empty() && steps.len() < 400 {
         let byte = feed.byte();

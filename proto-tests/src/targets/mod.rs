@@ -2,7 +2,7 @@
 //! `fuzz_corpora` with committed ones; each panics when a promise is broken.
 //!
 //! One promise is every target's: an input takes no more heap than its size explains
-//! ([`Heap`]), so nothing that a peer sends asks for memory that it did not pay for in bytes.
+//! (`Heap`), so nothing that a peer sends asks for memory that it did not pay for in bytes.
 
 mod batch;
 mod codecs;
@@ -47,7 +47,7 @@ const CODECS: usize = 20 * KIB * KIB;
 const SCRYPT: usize = 72 * KIB * KIB;
 
 /// Bytes that one byte can unpack to (zstd says a block of 128 KiB in four), held four times over:
-/// in both readers' hands and in what is built. [`codec_bomb`](codecs) is held to much less.
+/// in both readers' hands and in what is built. `codec_bomb` is held to much less.
 const UNPACKED: usize = 4 * 32 * KIB;
 
 macro_rules! target {
