@@ -8,7 +8,7 @@ use heliograph::model::{
 };
 use heliograph::policy::{
     AclClaim, AclClaims, AclOwners, AclPlan, AclRules, AclSides, Astray, FlowNames, FlowTopics,
-    GroupFilter, NameList, Origins, PolicyKind, ReplicationPolicy, TopicFilter, claim_id,
+    GroupFilter, NameList, Origins, PolicyKind, Renames, ReplicationPolicy, TopicFilter, claim_id,
 };
 
 fn list(patterns: &[&str]) -> NameList {
@@ -133,6 +133,87 @@ fn a_prefix_that_grants_never_reaches_what_the_flow_does_not_mirror() {
         let denied = AclBinding { permission: AclPermission::Deny, ..allowed };
         let plan = planned(&rules, &denied, source, target);
         assert_eq!((plan.add.len(), plan.astray.len()), (1, 0), "{prefix} over {target:?}");
+    }
+}
+
+/// All topics, with these rename rules.
+fn renaming(written: &[&str]) -> AclRules {
+    let mut rules = rules(PolicyKind::Default, ".", &[".*"]);
+    let FlowTopics { names, flow, .. } = &mut rules.topics;
+    let renames = Renames::new(written, &names.policy, &flow.source).expect("rename rules");
+    *names = names.clone().with_renames(renames);
+    rules
+}
+
+/// Whoever may not read what begins with `team-` must not read it under another name, either.
+#[test]
+fn a_prefix_follows_its_topics_to_the_names_that_rules_give_them() {
+    let source = &["team-a", "team-b", "team-c", "other"];
+    let mut rules = renaming(&["team-a:eu-a", "team-b:A-team-b"]);
+    let on = |acl: &AclBinding, pattern, name: &str| AclBinding {
+        pattern,
+        name: name.into(),
+        ..acl.clone()
+    };
+
+    for permission in [AclPermission::Allow, AclPermission::Deny] {
+        let acl = AclBinding { permission, ..prefixed("team-") };
+        let plan = planned(&rules, &acl, source, &[]);
+        let expected = [
+            on(&acl, AclPattern::Prefixed, "A.team-"),
+            on(&acl, AclPattern::Literal, "eu-a"),
+            on(&acl, AclPattern::Literal, "A-team-b"),
+        ];
+        assert_eq!(plan.add, expected.into(), "{permission:?}");
+    }
+    // All of them renamed: none is under the prefix.
+    let acl = prefixed("team-a");
+    let plan = planned(&rules, &acl, &["team-a"], &[]);
+    assert!(plan.add.contains(&on(&acl, AclPattern::Literal, "eu-a")));
+    assert_eq!(planned(&rules, &acl, &["other"], &[]).add.len(), 0);
+    // As in MM2 where the file does not ask for it, and said to be.
+    rules.of_prefixes = false;
+    let plan = planned(&rules, &acl, source, &[]);
+    assert_eq!((plan.add.len(), plan.prefixed), (0, 1));
+
+    // Several prefixes reach one topic: one of them claims it, whatever order brokers list them in.
+    rules.of_prefixes = true;
+    let (wide, narrow) = (prefixed("team"), prefixed("team-"));
+    let claimed = |source_rules: &[AclBinding]| {
+        let (own, others, upstream) = (AclClaims::new(), BTreeSet::new(), BTreeMap::new());
+        let owners = AclOwners { ids: ("a", "b"), own: &own, others: &others, upstream: &upstream };
+        let sides = AclSides {
+            source: source_rules,
+            target: &[],
+            source_topics: &names(source),
+            target_topics: &names(&[]),
+        };
+        rules.plan(&sides, Some(&owners)).claim
+    };
+    let one_way = claimed(&[wide.clone(), narrow.clone()]);
+    assert_eq!(one_way[&on(&wide, AclPattern::Literal, "eu-a")].of, "team");
+    assert_eq!(one_way, claimed(&[narrow, wide]));
+}
+
+/// A topic that is gone from the source leaves the rules on its copy alone; a rule that is gone does not.
+#[test]
+fn a_rule_by_name_that_came_from_a_prefix_goes_with_the_prefix_and_not_with_the_topic() {
+    let rules = renaming(&["team-a:eu-a"]);
+    let prefix = prefixed("team-");
+    let by_name =
+        AclBinding { pattern: AclPattern::Literal, name: "eu-a".into(), ..prefix.clone() };
+    let claim = AclClaim { of: "team-".into(), via: vec!["a".into()], leaves: false };
+    let own = AclClaims::from([(by_name.clone(), claim)]);
+    let (others, upstream) = (BTreeSet::new(), BTreeMap::new());
+    let owners = AclOwners { ids: ("a", "b"), own: &own, others: &others, upstream: &upstream };
+    for (source, goes) in [(std::slice::from_ref(&prefix), false), (&[][..], true)] {
+        let sides = AclSides {
+            source,
+            target: std::slice::from_ref(&by_name),
+            source_topics: &BTreeSet::new(),
+            target_topics: &BTreeSet::new(),
+        };
+        assert_eq!(rules.plan(&sides, Some(&owners)).gone.contains(&by_name), goes);
     }
 }
 

@@ -9,7 +9,8 @@
 //! * rules on prefixes of topic names, narrowed in the same way. `team-` of `a` is `a.team-` on the
 //!   target, where names that begin with `a.` are replicas of `a`; where names are kept it stays
 //!   `team-`. One that grants is not added while it would reach a topic of the target that the flow
-//!   does not mirror; one that forbids is added in any case.
+//!   does not mirror; one that forbids is added in any case. On replicas that `topics.rename` puts
+//!   elsewhere it becomes a rule by name on each.
 //! * rules on groups, whose names nobody changes, as they are: nothing is written through a group.
 //! * what the flow added and its source does not have any more. The flow's [`AclClaims`] say what
 //!   it added, or found added by another flow that claims it; what stands there otherwise is not
@@ -151,8 +152,8 @@ impl AclRules {
         Ok(name.map(|name| AclBinding { name, ..acl }))
     }
 
-    /// What a prefix of source topics is on the target, for those that the policy names: what
-    /// `topics.rename` names lies elsewhere, and rules on prefixes do not follow it there.
+    /// What a prefix of source topics is on the target, for those that the policy names. What
+    /// `topics.rename` names lies elsewhere: see [`Self::renamed_from`].
     fn prefix_on_target(&self, prefix: &str) -> String {
         let FlowTopics { names, flow, .. } = &self.topics;
         names.policy.replica_prefix(&flow.source).unwrap_or_default() + prefix
@@ -186,6 +187,30 @@ impl AclRules {
             }
         }
         Ok(false)
+    }
+
+    /// The replicas of topics under a prefix whose names on the target do not begin as the others' do.
+    /// What is granted on the prefix, and above all what is forbidden there, is put on each by its name:
+    /// a rule on one topic may grant what the one on the prefix takes back.
+    fn renamed_from(
+        &self,
+        prefix: &str,
+        source_topics: &BTreeSet<TopicName>,
+    ) -> Result<Vec<TopicName>, StepLimit> {
+        let mut renamed = Vec::new();
+        if self.topics.names.renames().is_empty() {
+            return Ok(renamed);
+        }
+        let on_target = self.prefix_on_target(prefix);
+        for topic in beginning(source_topics, prefix) {
+            if let Selection::Copied { as_topic } = self.topics.select(topic)?
+                && self.topics.names.is_by_rule(topic.as_str())
+                && !as_topic.as_str().starts_with(&on_target)
+            {
+                renamed.push(as_topic);
+            }
+        }
+        Ok(renamed)
     }
 
     /// A topic of the target that a prefix reaches and that the flow does not mirror.
@@ -273,29 +298,47 @@ impl AclRules {
         owners: Option<&AclOwners<'_>>,
         plan: &mut AclPlan,
     ) -> AclClaims {
-        let mut wanted = AclClaims::new();
+        let (mut wanted, mut by_name) = (AclClaims::new(), AclClaims::new());
         for acl in sides.source {
             let Some(via) = owners.map_or(Some(Vec::new()), |owners| owners.way_of(acl)) else {
                 continue;
             };
-            let on_prefix =
-                acl.resource == AclResource::Topic && acl.pattern == AclPattern::Prefixed;
-            let mirrored = if on_prefix && self.of_topics && !self.of_prefixes {
-                self.takes_prefix(&acl.name, sides.source_topics).map(|taken| {
+            let claim = AclClaim { of: acl.name.clone(), via, leaves: false };
+            let mut take = || -> Result<(), StepLimit> {
+                let on_prefix =
+                    acl.resource == AclResource::Topic && acl.pattern == AclPattern::Prefixed;
+                let renamed = if on_prefix && self.of_topics {
+                    self.renamed_from(&acl.name, sides.source_topics)?
+                } else {
+                    Vec::new()
+                };
+                if on_prefix && self.of_topics && !self.of_prefixes {
+                    let taken =
+                        !renamed.is_empty() || self.takes_prefix(&acl.name, sides.source_topics)?;
                     plan.prefixed += usize::from(taken && narrowed(acl).is_some());
-                    None
-                })
-            } else {
-                self.mirrored(acl, sides.source_topics)
-            };
-            match mirrored {
-                Ok(Some(mirrored)) => {
-                    let claim = AclClaim { of: acl.name.clone(), via, leaves: false };
-                    wanted.entry(mirrored).or_insert(claim);
+                    return Ok(());
                 }
-                Ok(None) => {}
-                Err(limit) => plan.unclear.push((acl.name.clone(), format!("{acl}: {limit}"))),
+                if let Some(mirrored) = self.mirrored(acl, sides.source_topics)? {
+                    wanted.entry(mirrored).or_insert_with(|| claim.clone());
+                }
+                let Some(acl) = narrowed(acl) else { return Ok(()) };
+                for topic in renamed {
+                    let name = topic.as_str().to_owned();
+                    let one = AclBinding { pattern: AclPattern::Literal, name, ..acl.clone() };
+                    // Brokers list rules in no order: of several prefixes always the same one claims.
+                    let claimed = by_name.entry(one).or_insert_with(|| claim.clone());
+                    if (&claim.of, &claim.via) < (&claimed.of, &claimed.via) {
+                        *claimed = claim.clone();
+                    }
+                }
+                Ok(())
+            };
+            if let Err(limit) = take() {
+                plan.unclear.push((acl.name.clone(), format!("{acl}: {limit}")));
             }
+        }
+        for (acl, claim) in by_name {
+            wanted.entry(acl).or_insert(claim);
         }
         wanted
     }
@@ -315,13 +358,19 @@ impl AclRules {
             .filter(|acl| owners.way_of(acl).is_some())
             .filter_map(narrowed)
             .collect();
+        let is_alive = |acl: &AclBinding, of: &str| {
+            let one = AclBinding { name: of.to_owned(), ..acl.clone() };
+            // Or it was put on a replica by its name: see `renamed_from`.
+            alive.contains(&one)
+                || alive.contains(&AclBinding { pattern: AclPattern::Prefixed, ..one })
+        };
         for (acl, claim) in owners.own {
             if wanted.contains_key(acl) || !self.looks_at(acl.resource) {
                 continue;
             }
             if !there.contains(acl) {
                 plan.forget.insert(acl.clone());
-            } else if alive.contains(&AclBinding { name: claim.of.clone(), ..acl.clone() }) {
+            } else if is_alive(acl, &claim.of) {
                 if claim.leaves {
                     plan.claim.insert(acl.clone(), AclClaim { leaves: false, ..claim.clone() });
                 }

@@ -78,6 +78,12 @@ fn checked(file: &FlowFile, topic: &str) -> (Value, Value) {
     (flow, first.unwrap_or_default())
 }
 
+/// Forbids a user to read.
+fn barred(name: &str, pattern: &str) -> Rule {
+    let rule = Rule::allow(name, "User:barred", "READ");
+    Rule { pattern: pattern.into(), permission: "DENY".into(), ..rule }
+}
+
 /// Data, configs, access rules, groups at every lag, checkpoints as Java reads them; through a kill in the middle.
 #[test]
 fn everything_that_belongs_to_a_topic_follows_it_under_its_other_name() {
@@ -93,6 +99,7 @@ fn everything_that_belongs_to_a_topic_follows_it_under_its_other_name() {
         Rule::allow("w-orders", "User:reader", "READ"),
         Rule::allow("w-orders", "User:writer", "WRITE"),
         Rule::allow("w-pay.in", "User:all", "ALL"),
+        barred("w-", "PREFIXED"),
     ])
     .unwrap();
     let page = format!("127.0.0.1:{}", ports::take().unwrap());
@@ -101,6 +108,7 @@ fn everything_that_belongs_to_a_topic_follows_it_under_its_other_name() {
         .set("ws->wt.topics.rename", "w-orders:orders-eu, w-pay.*:eu.w-pay.*")
         .set("sync.group.offsets.enabled", "true")
         .set("sync.topic.acls.interval.seconds", "1")
+        .set("sync.topic.acls.prefixed.enabled", "true")
         .set("heliograph.http.listen", &page)
         .short_intervals();
     let (flow, first) = checked(&file, "w-orders");
@@ -121,6 +129,10 @@ fn everything_that_belongs_to_a_topic_follows_it_under_its_other_name() {
     let expected = [
         Rule::allow("orders-eu", "User:reader", "READ"),
         Rule::allow("eu.w-pay.in", "User:all", "READ"),
+        // Whoever is kept from all that begins so is kept from it under every name.
+        barred("ws.w-", "PREFIXED"),
+        barred("orders-eu", "LITERAL"),
+        barred("eu.w-pay.in", "LITERAL"),
     ];
     eventually("configs and rules", WAIT, &mirror, || {
         let rules = b.acls()?;

@@ -32,7 +32,7 @@ pub(super) const KEYS: &[&[Key]] = &[
         "sync.topic.configs.mode": String = "owned", Same,
             "What the sync of topic configs may take away on the target: what it set itself (owned), or everything that is not set on the source, as MirrorMaker 2 does (mm2).";
         "sync.topic.acls.prefixed.enabled": Boolean = "false", Same,
-            "Whether ACLs on prefixes of topic names are copied like those on names: `team-` of `a` becomes `a.team-`, or stays `team-` where names are kept. One that grants is not added while it would reach a topic of the target that the flow does not mirror.";
+            "Whether ACLs on prefixes of topic names are copied like those on names: `team-` of `a` becomes `a.team-`, or stays `team-` where names are kept. One that grants is not added while it would reach a topic of the target that the flow does not mirror. On topics that topics.rename names it becomes an ACL by name, on each that exists.";
         "sync.group.acls.enabled": Boolean = "false", Same,
             "Whether ACLs of groups, on names and on prefixes, are copied as they are, where `groups` and `groups.exclude` let a group of that name through; as often as those of topics.";
         "sync.acls.remove.enabled": Boolean = "false", Same,
