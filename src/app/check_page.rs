@@ -245,6 +245,11 @@ fn topics(out: &mut String, inspection: &Inspection) {
         let _ = writeln!(out, "    left out, as {rule}: {}", shown(names));
     }
     more(out, "    ", rules.len(), ODD_SHOWN, "reasons to leave topics out; see --json");
+    for element in inspection.unmatched.iter().take(ODD_SHOWN) {
+        let source = &inspection.flow.source;
+        let _ = writeln!(out, "    no topic of {source} matches `{element}` of topics");
+    }
+    more(out, "    ", inspection.unmatched.len(), ODD_SHOWN, "match none; see --json");
     if !inspection.renamed.is_empty() {
         let one = |(topic, name)| format!("{topic} is {name} there");
         let names = inspection.renamed.iter().map(one).collect();
@@ -435,6 +440,7 @@ fn flow_json(inspection: &Inspection) -> Value {
         "topics_to_make": inspection.to_make.iter().map(TopicName::as_str).collect::<Vec<_>>(),
         "partitions_to_add": inspection.to_add,
         "left_out": names(&inspection.left_out),
+        "unmatched": inspection.unmatched,
         "renamed": inspection.renamed.iter().map(|(topic, name)| {
             (topic.as_str().to_owned(), json!(name.as_str()))
         }).collect::<Value>(),
@@ -520,6 +526,7 @@ mod tests {
             to_make: BTreeSet::new(),
             to_add: 0,
             left_out: [("b.x".into(), "it came from the target".into())].into(),
+            unmatched: vec!["ordres".into()],
             starts: Ok(all),
             refused: BTreeMap::new(),
             acls: Some(Ok(AclForecast {
@@ -551,6 +558,7 @@ mod tests {
         for line in [
             "  a  3 brokers, id a, SASL_SSL, as User:mirror",
             "    left out, as it came from the target: b.x",
+            "    no topic of a matches `ordres` of topics",
             "    renamed: pay is eu.pay there",
             "    260 more        2600             5200  see --json",
             "    odd-4 would halt: the source lost it",

@@ -11,7 +11,7 @@ use super::audit::{Audit, audit};
 use super::flow::MirrorSettings;
 use super::internal_topics::InternalTopic;
 use super::rights::is_denied;
-use super::topics::{Selected, pairs, select};
+use super::topics::{Selected, pairs, select, unmatched};
 use crate::client::{Cluster, CreateTopic, RequestError};
 use crate::flow::{Foreseen, foresee};
 use crate::mm2::HEARTBEATS;
@@ -36,6 +36,8 @@ pub struct Inspection {
     pub to_add: usize,
     /// Source topics that are left out, and by which rule.
     pub left_out: BTreeMap<TopicName, String>,
+    /// Elements of `topics` that match no topic of the source.
+    pub unmatched: Vec<String>,
     /// Each partition; or why progress cannot be read.
     pub starts: Result<Vec<Foreseen>, String>,
     /// Target topics that could not be made, for another reason than a missing right.
@@ -73,6 +75,7 @@ pub async fn inspect(
     source.refresh(None).await?;
     target.refresh(None).await?;
     let Selected { copied, left_out } = select(&settings.rules.topics, &source.view());
+    let unmatched = unmatched(settings.rules.topics.filter.include.elements(), &source.view());
     let there = target.view();
     let to_make: BTreeSet<TopicName> = copied
         .values()
@@ -118,6 +121,7 @@ pub async fn inspect(
         to_add: all - planned.len(),
         to_make,
         left_out,
+        unmatched,
         starts: starts.map_err(|error| format!("progress cannot be read: {error}")),
         refused: refused.collect(),
         acls,

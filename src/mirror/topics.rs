@@ -81,6 +81,13 @@ pub(super) struct Selected {
     pub(super) left_out: BTreeMap<TopicName, String>,
 }
 
+/// Those of `elements` of `topics` that match no topic of the source.
+pub(super) fn unmatched(elements: &[String], view: &MetadataView) -> Vec<String> {
+    let topics = view.topics.iter().filter(|(_, topic)| !topic.internal);
+    let topics: Vec<&str> = topics.map(|(name, _)| name.as_str()).collect();
+    NameList::unmatched(elements, &topics)
+}
+
 /// Selects among the topics of the source.
 pub(super) fn select(topics: &FlowTopics, view: &MetadataView) -> Selected {
     let mut selected = Selected { copied: Wanted::new(), left_out: BTreeMap::new() };
@@ -170,19 +177,13 @@ impl TopicsRound {
     /// Says which elements of `topics` match nothing: one wrong character in a pattern, and nothing
     /// is copied while everything looks well.
     fn look_for_matches(&mut self, view: &MetadataView) {
-        let topics: Vec<&str> = view
-            .topics
-            .iter()
-            .filter(|(_, topic)| !topic.internal)
-            .map(|(name, _)| name.as_str())
-            .collect();
         // A cluster without topics says nothing about patterns.
-        if topics.is_empty() {
+        if view.topics.values().all(|topic| topic.internal) {
             return;
         }
         let include = &self.rules.topics.filter.include;
         let left = self.unmatched.as_deref().unwrap_or_else(|| include.elements());
-        let unmatched = NameList::unmatched(left, &topics);
+        let unmatched = unmatched(left, view);
         if self.unmatched.is_none() {
             for element in &unmatched {
                 tracing::warn!(flow = %self.flow(), topics = element,

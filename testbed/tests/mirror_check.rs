@@ -48,6 +48,7 @@ fn a_check_foresees_each_way_to_begin_on_old_brokers_too_and_changes_nothing() {
     source.create_topic(&Topic::new("left.out")).unwrap();
     source.fill(&Fill::new("t", 100)).unwrap();
     let file = FlowFile::one_way(("s", &source), ("t", &target))
+        .topics("t, left.*, not-there")
         .set("topics.exclude", "left.*")
         .set("emit.heartbeats.enabled", "false")
         .short_intervals();
@@ -56,9 +57,14 @@ fn a_check_foresees_each_way_to_begin_on_old_brokers_too_and_changes_nothing() {
     assert_eq!(first["begins"]["origin"], "log start", "{first}");
     assert_eq!((&first["begins"]["left"], code), (&json!(100), Some(0)));
     let words = check(&file, &[]).unwrap();
-    for expected in ["1 would be made on the target", "topics.exclude names it: left.out"] {
+    for expected in [
+        "1 would be made on the target",
+        "topics.exclude names it: left.out",
+        "no topic of s matches `not-there` of topics",
+    ] {
         assert!(words.out.contains(expected), "{}", words.out);
     }
+    assert_eq!(words.out.matches("no topic of s matches").count(), 1, "{}", words.out);
     assert!(!words.out.contains("does not tell"), "{}", words.out);
 
     let mut mirror = Mirror::heliograph(&file).unwrap();
