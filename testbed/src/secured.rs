@@ -89,8 +89,8 @@ pub fn broken_certs(certs: &Certs) -> Result<()> {
 
 /// Gives `user` this password for both SCRAM mechanisms, or another one if it had one.
 pub fn scram_user(cluster: &Cluster, user: &str, password: &str) -> Result<()> {
-    // Both mechanisms in one call are refused.
-    let mut running = Vec::new();
+    // Both mechanisms in one call are refused, and one beside the other loses one of them on a
+    // broker with ZooKeeper: it reads the user's settings, adds its own and writes them all back.
     for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-512"] {
         let log = cluster.dir().join(format!("scram-{mechanism}.log"));
         let jvm = Jvm::Functional { heap_mib: 64 };
@@ -106,11 +106,8 @@ pub fn scram_user(cluster: &Cluster, user: &str, password: &str) -> Result<()> {
         // Brackets keep the comma of a password from separating two settings.
         let config = format!("{mechanism}=[iterations=4096,password={password}]");
         let args = ["--bootstrap-server", &bootstrap, "--alter", "--add-config", &config];
-        let child =
+        let mut child =
             command.args(args).args(["--entity-type", "users", "--entity-name", user]).start()?;
-        running.push((child, log));
-    }
-    for (mut child, log) in running {
         let exit = child.wait(Duration::from_secs(60))?;
         if exit.code != Some(0) {
             bail!("{}: {}", child.name(), crate::process::tail(&log, 20));
