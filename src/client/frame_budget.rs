@@ -1,6 +1,6 @@
 //! Bytes of response frames alive, and their buffers.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -31,6 +31,18 @@ pub struct FrameBudget {
     /// fault and a cleared page every 4 KiB, which was half of all work where sizes varied.
     shared_bytes: usize,
     pool: Arc<Mutex<Vec<Vec<u8>>>>,
+    /// Bytes that all holders have outside of frames.
+    outside: Arc<AtomicUsize>,
+}
+
+/// The bytes that one holder has outside of frames: batches that were written anew.
+///
+/// They may be half of the budget beside the frames, whoever holds them. A holder without any may
+/// always fetch, whatever the others have, so that one whose target is away stops no other.
+#[derive(Debug)]
+pub struct Outside {
+    budget: FrameBudget,
+    bytes: usize,
 }
 
 /// The right to hold one frame, and a buffer of its size.
@@ -56,7 +68,14 @@ impl FrameBudget {
         let permits = Arc::new(Semaphore::new(total as usize));
         let shared_bytes = total as usize / 8 + 256 * 1024;
         let total = Arc::new(AtomicU32::new(total));
-        Self { permits, total, most, shared_bytes, pool: Arc::default() }
+        let (pool, outside) = (Arc::default(), Arc::default());
+        Self { permits, total, most, shared_bytes, pool, outside }
+    }
+
+    /// A count of what one holder has outside of frames; nothing at first.
+    #[must_use]
+    pub fn outside(&self) -> Outside {
+        Outside { budget: self.clone(), bytes: 0 }
     }
 
     /// Widens the budget to `bytes`, as far as it may grow; it never narrows.
@@ -112,6 +131,29 @@ impl FrameBudget {
     /// Shared buffers that nobody uses. No more of them than the budget holds were ever made.
     fn pooled(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Outside {
+    /// Counts that a part of it has `after` bytes now instead of `before`.
+    pub fn replace(&mut self, before: usize, after: usize) {
+        self.bytes = self.bytes - before + after;
+        // The new ones first, or the sum of all would be below zero for a moment.
+        self.budget.outside.fetch_add(after, Ordering::Relaxed);
+        self.budget.outside.fetch_sub(before, Ordering::Relaxed);
+    }
+
+    /// Whether so much lies outside of frames that this holder shall wait for its own to go.
+    #[must_use]
+    pub fn is_heavy(&self) -> bool {
+        let all = self.budget.outside.load(Ordering::Relaxed);
+        self.bytes > 0 && all > self.budget.total_bytes() / 2
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        self.budget.outside.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -203,6 +245,23 @@ mod tests {
         assert_eq!((budget.total_bytes(), budget.in_use_bytes()), (3 * MIB, 2 * MIB));
         drop((first, second));
         assert_eq!(budget.in_use_bytes(), 0);
+    }
+
+    #[test]
+    fn what_lies_outside_of_frames_counts_together_and_stops_nobody_who_has_none() {
+        let budget = FrameBudget::new(16 * MIB);
+        let (mut first, mut second) = (budget.outside(), budget.outside());
+        first.replace(0, 6 * MIB);
+        assert!(!first.is_heavy());
+        second.replace(0, 3 * MIB);
+        assert!(first.is_heavy() && second.is_heavy());
+        second.replace(3 * MIB, 0);
+        first.replace(6 * MIB, 9 * MIB);
+        assert!(first.is_heavy() && !second.is_heavy());
+        // A holder that ends takes its bytes with it.
+        drop(first);
+        second.replace(0, 8 * MIB);
+        assert!(!second.is_heavy());
     }
 
     #[tokio::test(start_paused = true)]

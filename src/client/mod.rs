@@ -46,7 +46,7 @@ pub use cluster::{Cluster, ClusterSettings, RequestCause, RequestError, Route};
 pub use connection::{Answer, ConnectError, Connection, ConnectionFault, FaultCause, Pending};
 pub use dial::{Connect, DialError, Dialer, Endpoint};
 pub use fetch_session::{FetchSession, SessionKey, SessionPlan};
-pub use frame_budget::FrameBudget;
+pub use frame_budget::{FrameBudget, Outside};
 pub use grant::{check_token_settings, token_tls};
 pub use groups::{Committed, ListedGroup, Offsets as GroupOffsets, Outcomes as GroupOutcomes};
 pub use log::{Appended, LogError, LogRecord, NewRecord, ScannedBatch};

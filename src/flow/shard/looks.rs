@@ -138,14 +138,9 @@ impl Shard {
     pub(super) fn weigh(&mut self, id: SlotId) {
         if let Some(slot) = self.slots.get_mut(&id) {
             let owned = slot.copier.owned_bytes();
-            self.owned = self.owned - slot.owned + owned;
+            self.owned.replace(slot.owned, owned);
             slot.owned = owned;
         }
-    }
-
-    /// Whether batches written anew take so much memory that nothing more is fetched.
-    pub(super) fn is_heavy(&self) -> bool {
-        self.owned > self.budget.total_bytes() / 2
     }
 
     /// Tells of records that will not be on the target.

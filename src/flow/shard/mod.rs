@@ -27,7 +27,7 @@ use super::slot::{Assignment, Slot};
 use super::status::{Latencies, PartitionStatus};
 use super::supervisor::{Mailbox, Report, ShardSummary};
 use crate::client::{
-    Answer, Cluster, FetchSession, FrameBudget, Pending, RequestCause, SessionKey,
+    Answer, Cluster, FetchSession, FrameBudget, Outside, Pending, RequestCause, SessionKey,
 };
 use crate::copy::Effect;
 use crate::model::{Moment, NodeId, Sequence, Side, TopicPartition};
@@ -119,7 +119,7 @@ pub(super) struct Shard {
     /// Partitions that hold back until a moment.
     paused: BTreeSet<SlotId>,
     /// Bytes that partitions hold outside of frames.
-    owned: usize,
+    owned: Outside,
     /// What partitions did whose copier was replaced or taken away.
     retired: ShardSummary,
 }
@@ -133,6 +133,7 @@ impl Shard {
         (rate, latencies): (RateLimit, Latencies),
         commands: mpsc::Receiver<Command>,
     ) -> Self {
+        let owned = budget.outside();
         Self {
             settings,
             source: source.clone(),
@@ -154,7 +155,7 @@ impl Shard {
             draining: false,
             effects: Vec::new(),
             paused: BTreeSet::new(),
-            owned: 0,
+            owned,
             retired: ShardSummary::default(),
         }
     }
@@ -302,7 +303,7 @@ impl Shard {
 
     fn take_out(&mut self, id: SlotId) -> Option<Slot> {
         let slot = self.slots.remove(&id);
-        self.owned -= slot.as_ref().map_or(0, |slot| slot.owned);
+        self.owned.replace(slot.as_ref().map_or(0, |slot| slot.owned), 0);
         for lane in self.fetch_lanes.values_mut() {
             // A session may hold a partition that is no member any more, as its leader moved or
             // its topic was made anew: what it says must not come back without end.

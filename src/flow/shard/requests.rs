@@ -122,7 +122,7 @@ impl Shard {
 
     /// Asks one node for what its partitions want, if nothing is asked yet.
     fn fetch(&mut self, node: NodeId, now: Moment) {
-        if self.is_heavy() {
+        if self.owned.is_heavy() {
             return;
         }
         let Some(lane) = self.fetch_lanes.get_mut(&node) else { return };
