@@ -377,7 +377,7 @@ fn run_against(
     };
     let terms = Terms {
         read_committed: true,
-        batch_bytes_max: 1 << 20,
+        limits: (1 << 20).into(),
         verify: false,
         oversize: Oversize::Refuse,
     };

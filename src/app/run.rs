@@ -235,11 +235,11 @@ pub(crate) async fn run_flows(
 /// Tells each flow which one goes the other way.
 fn introduce(mirrors: &mut [(FlowId, MirrorFlow)]) {
     let all: BTreeMap<FlowId, _> =
-        mirrors.iter().map(|(id, mirror)| (id.clone(), mirror.offsets())).collect();
+        mirrors.iter().map(|(id, mirror)| (id.clone(), mirror.way())).collect();
     for (id, mirror) in mirrors {
         let back = FlowId { source: id.target.clone(), target: id.source.clone() };
-        if let Some(offsets) = all.get(&back) {
-            mirror.set_reverse(offsets.clone());
+        if let Some(way) = all.get(&back) {
+            mirror.set_reverse(way.clone());
         }
     }
 }

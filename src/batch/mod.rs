@@ -28,7 +28,7 @@ pub use disposition::{Disposition, RebuildReason, RefuseReason, Terms, dispositi
 pub use header::{Attributes, BatchHeader, Codec, HEADER_BYTES, HeaderError, RawBatch};
 pub use legacy::{Batches, BatchesError, LegacyError};
 pub use merge::{MERGED_UNPACKED_MAX, merge, mergeable};
-pub use rebuild::{Oversize, Piece, RebuildError, Rebuilt, rebuild};
-pub use record::{BatchBuilder, RecordError, RecordView, for_each_record};
+pub use rebuild::{Oversize, Piece, RebuildError, Rebuilt, SizeLimits, rebuild};
+pub use record::{BatchBuilder, RecordError, RecordView, for_each_record, unpacked_bytes};
 pub use restamp::{OutBatch, Stamp, is_whole, restamp};
 pub use shallow::{Entry, Shallow, ShallowError};

@@ -41,6 +41,29 @@ pub enum RebuildError {
     },
 }
 
+/// What the target takes.
+///
+/// A batch is judged by its size as it is sent. A target that packs records anew, in the codec of
+/// its topic, may refuse what seems to fit: that says something about batches, which can be made
+/// smaller, and nothing about what one record may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeLimits {
+    /// Largest batch of several records, bytes with the header: what its topic takes
+    /// (`max.message.bytes`), or less once it has refused one.
+    pub batch: usize,
+    /// Largest batch of one record: what its topic takes.
+    pub record: usize,
+    /// A record that it refused though that stood alone.
+    pub refused: Option<Offset>,
+}
+
+impl From<usize> for SizeLimits {
+    /// What a topic says that it takes.
+    fn from(bytes: usize) -> Self {
+        Self { batch: bytes, record: bytes, refused: None }
+    }
+}
+
 /// What to do about a record that no batch of the target's can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Oversize {
@@ -60,10 +83,10 @@ pub struct Rebuilt {
     pub skipped: Vec<OffsetRange>,
 }
 
-/// Writes the records of `batch` from `position` on anew, in the codec they had, as batches of
-/// at most `batch_bytes_max` bytes. No piece if no record is left.
+/// Writes the records of `batch` from `position` on anew, in the codec they had, as batches
+/// within `limits`. No piece if no record is left.
 ///
-/// What a record larger than that means, `oversize` says.
+/// What a record means that the target does not take, `oversize` says.
 ///
 /// The checksum is verified first: writing anew seals whatever was there.
 ///
@@ -73,31 +96,52 @@ pub struct Rebuilt {
 pub fn rebuild(
     batch: &RawBatch,
     position: Offset,
-    batch_bytes_max: usize,
+    limits: impl Into<SizeLimits>,
     oversize: Oversize,
 ) -> Result<Rebuilt, RebuildError> {
+    let limits = limits.into();
     let codec = batch.header().attributes.codec().ok_or(RecordError::UnknownCodec)?;
     let bytes = unpacked(batch)?;
     // All are read before one is written; a list of them would take more than they do.
     let mut unread = Unread::new(batch, &bytes);
     let next_offset = batch.header().next_offset();
-    let mut kept = Kept { unread: unread.clone(), count: 0, bytes: 0, next_offset };
+    let none = Kept { unread: unread.clone(), count: 0, bytes: 0, next_offset };
+    let (mut kept, mut before) = (none.clone(), None);
+    let mut out = Rebuilt::default();
     loop {
         let here = unread.clone();
         let Some(record) = unread.next().transpose()? else { break };
-        if record.offset >= position {
-            if kept.count == 0 {
-                (kept.bytes, kept.unread) = (here.bytes(), here);
-            }
-            kept.count += 1;
+        let offset = record.offset;
+        if offset < position {
+            continue;
         }
+        if limits.refused == Some(offset) {
+            if oversize == Oversize::Refuse {
+                let bytes = HEADER_BYTES + here.bytes() - unread.bytes();
+                return Err(RebuildError::RecordTooLarge { offset, bytes, max: limits.record });
+            }
+            let behind = unread.clone().next().transpose()?;
+            let end = behind.map_or(next_offset, |record| record.offset);
+            out.skipped.push(OffsetRange::new(offset, end));
+            let bytes = kept.bytes.saturating_sub(here.bytes());
+            before = Some(Kept { bytes, next_offset: offset, ..kept });
+            kept = none.clone();
+            continue;
+        }
+        if kept.count == 0 {
+            (kept.bytes, kept.unread) = (here.bytes(), here);
+        }
+        kept.count += 1;
     }
-    let mut out = Rebuilt::default();
-    divide(kept, codec, (batch_bytes_max, oversize), &mut out)?;
+    for kept in before.into_iter().chain([kept]) {
+        divide(kept, codec, (limits, oversize), &mut out)?;
+    }
+    out.skipped.sort_by_key(|skipped| skipped.start);
     Ok(out)
 }
 
 /// Records behind one another in the unpacked batch.
+#[derive(Clone)]
 struct Kept<'a> {
     /// Begins with the first of them, and may go on behind the last.
     unread: Unread<'a>,
@@ -126,7 +170,7 @@ impl Kept<'_> {
 fn divide(
     kept: Kept<'_>,
     codec: Codec,
-    (batch_bytes_max, oversize): (usize, Oversize),
+    (limits, oversize): (SizeLimits, Oversize),
     out: &mut Rebuilt,
 ) -> Result<(), RebuildError> {
     let Some(first) = kept.unread.clone().take(kept.count).next().transpose()? else {
@@ -143,7 +187,8 @@ fn divide(
     let batch = builder.finish(first.offset)?;
     let upstream = OffsetRange::new(first.offset, kept.next_offset);
     let bytes = HEADER_BYTES + batch.body().len();
-    if bytes <= batch_bytes_max {
+    let most = if kept.count == 1 { limits.record } else { limits.batch };
+    if bytes <= most {
         out.pieces.push(Piece { batch, upstream, runs });
         return Ok(());
     }
@@ -152,14 +197,14 @@ fn divide(
             out.skipped.push(upstream);
             return Ok(());
         }
-        let (offset, max) = (first.offset, batch_bytes_max);
+        let (offset, max) = (first.offset, limits.record);
         return Err(RebuildError::RecordTooLarge { offset, bytes, max });
     }
     // What did not fit is not held while its halves are made.
     drop((batch, runs));
     let (left, right) = kept.halves()?;
-    divide(left, codec, (batch_bytes_max, oversize), out)?;
-    divide(right, codec, (batch_bytes_max, oversize), out)
+    divide(left, codec, (limits, oversize), out)?;
+    divide(right, codec, (limits, oversize), out)
 }
 
 #[cfg(test)]
@@ -236,6 +281,44 @@ mod tests {
         let upstream: Vec<_> = built.pieces.iter().map(|piece| piece.upstream).collect();
         let range = |from, to| OffsetRange::new(Offset(from), Offset(to));
         assert_eq!(upstream, [range(50, 51), range(52, 53)]);
+    }
+
+    #[test]
+    fn a_refused_batch_says_nothing_about_what_one_record_may_take() {
+        let mut builder = BatchBuilder::new(Codec::None);
+        for size in [10, 500, 20, 30] {
+            builder.push(Timestamp(1), Some(b"key"), Some(&vec![7; size]));
+        }
+        let batch = builder.finish(Offset(50)).unwrap();
+        for oversize in [Oversize::Refuse, Oversize::Skip] {
+            let limits = SizeLimits { batch: 150, ..1000.into() };
+            let built = rebuild(&batch, Offset(0), limits, oversize).unwrap();
+            let counts: Vec<_> =
+                built.pieces.iter().map(|piece| piece.batch.header().count).collect();
+            assert_eq!((counts, built.skipped.len()), (vec![1, 1, 2], 0));
+        }
+    }
+
+    #[test]
+    fn a_record_that_was_refused_alone_is_left_out_alone() {
+        let range = |from, to| OffsetRange::new(Offset(from), Offset(to));
+        for (at, pieces) in [
+            (50, vec![range(51, 55)]),
+            (52, vec![range(50, 52), range(53, 55)]),
+            (54, vec![range(50, 54)]),
+        ] {
+            let limits = SizeLimits { refused: Some(Offset(at)), ..(1 << 20).into() };
+            let batch = batch(Codec::Lz4, 5);
+            let built = rebuild(&batch, Offset(0), limits, Oversize::Skip).unwrap();
+            assert_eq!(built.skipped, [range(at, at + 1)]);
+            let upstream: Vec<_> = built.pieces.iter().map(|piece| piece.upstream).collect();
+            assert_eq!(upstream, pieces);
+            let error = rebuild(&batch, Offset(0), limits, Oversize::Refuse).unwrap_err();
+            assert!(matches!(error, RebuildError::RecordTooLarge { offset, .. } if offset.0 == at));
+            // One that lies before the position is no matter any more.
+            let built = rebuild(&batch, Offset(at + 1), limits, Oversize::Refuse).unwrap();
+            assert_eq!(built.skipped, []);
+        }
     }
 
     #[test]

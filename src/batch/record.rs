@@ -5,7 +5,8 @@ use std::ops::Deref;
 use bytes::Bytes;
 
 use super::codec::{CodecError, UNPACKED_BYTES_MAX, pack, unpack};
-use super::header::{HEADER_BYTES, LENGTH_OVERHEAD, RawBatch, at};
+use super::header::{Attributes, HEADER_BYTES, LENGTH_OVERHEAD, RawBatch, at};
+use super::restamp::OutBatch;
 use super::spare::Buffer;
 use super::{Codec, HeaderError};
 use crate::model::{Offset, Timestamp};
@@ -176,6 +177,17 @@ pub(super) fn unpacked_at_most(batch: &RawBatch, max: usize) -> Result<Unpacked,
         Codec::None => Ok(Unpacked::Inside(batch.body())),
         codec => Ok(Unpacked::Apart(unpack(codec, &batch.body(), max)?)),
     }
+}
+
+/// Bytes of a batch once it is unpacked, with the header; `None` if it cannot be.
+#[must_use]
+pub fn unpacked_bytes(batch: &OutBatch) -> Option<usize> {
+    let attributes = batch.header[at::ATTRIBUTES..at::LAST_OFFSET_DELTA].try_into().ok()?;
+    let records = match Attributes(u16::from_be_bytes(attributes)).codec()? {
+        Codec::None => batch.body.len(),
+        codec => unpack(codec, &batch.body, UNPACKED_BYTES_MAX).ok()?.len(),
+    };
+    Some(HEADER_BYTES + records)
 }
 
 /// The records of an unpacked batch that are not read yet; ends with the first error.

@@ -23,7 +23,7 @@ use super::path::{MERGED_BATCHES_MAX, Merging, Path};
 use super::window::{Failed, Window};
 use crate::batch::{
     self, AbortedIndex, Batches, Disposition, OutBatch, Oversize, RawBatch, RebuildError,
-    disposition, is_whole, merge, mergeable, rebuild,
+    RebuildReason, SizeLimits, disposition, is_whole, merge, mergeable, rebuild, unpacked_bytes,
 };
 use crate::model::{
     Bend, Gap, GapReason, LeaderEpoch, Offset, OffsetRange, ProducerIdentity, Runs, Sequence, Side,
@@ -43,8 +43,8 @@ const READY_BYTES_MAX: usize = 1024 * 1024;
 pub struct Terms {
     /// Committed records only.
     pub read_committed: bool,
-    /// Largest batch that the target topic takes (`max.message.bytes`).
-    pub batch_bytes_max: usize,
+    /// What the target topic takes.
+    pub limits: SizeLimits,
     /// Verify every batch's checksum (`heliograph.verify.crc=always`).
     pub verify: bool,
     /// What to do about a record that the target cannot take (`oversize.policy`).
@@ -214,9 +214,13 @@ impl Copier {
         self.counts.pass(gap);
     }
 
-    /// Goes on counting from what was counted before.
-    pub fn set_counts(&mut self, counts: Counts) {
-        self.counts = counts;
+    /// Goes on counting from what the copier before it has counted. Where that was of the same log,
+    /// what it passed is not passed a second time.
+    pub fn inherit(&mut self, before: &Self, same_log: bool) {
+        self.counts = before.counts.clone();
+        if same_log && self.acked >= before.acked {
+            self.passed_to = self.passed_to.max(before.passed_to);
+        }
     }
 
     /// What to fetch next; `None` while enough is ready, or while the partition stands still.
@@ -268,7 +272,7 @@ impl Copier {
             if merged == 1 {
                 break;
             }
-            if batch.bytes().len() > self.terms.batch_bytes_max {
+            if batch.bytes().len() > self.terms.limits.batch {
                 // Packing together made it no smaller.
                 run = merged / 2;
                 continue;
@@ -303,7 +307,7 @@ impl Copier {
         let Some(first) = self.ready.front() else { return 0 };
         let first = first.batch.header();
         let below = self.merging.below(first.attributes.codec());
-        let bytes_max = self.terms.batch_bytes_max.min(self.merging.bytes_max());
+        let bytes_max = self.terms.limits.batch.min(self.merging.bytes_max());
         let (mut bytes, mut records) = (0, 0_i32);
         let fits = |ready: &&Ready| {
             let header = ready.batch.header();
@@ -510,9 +514,15 @@ impl Copier {
             self.pass(self.fetched, header.base_offset, GapReason::Compacted, out);
         }
         let position = self.fetched;
-        let terms =
-            batch::Terms { position, aborted: hidden, batch_bytes_max: self.terms.batch_bytes_max };
-        let decision = disposition(&header, terms);
+        let Terms { limits, oversize, .. } = self.terms;
+        let batch_bytes_max = if header.count == 1 { limits.record } else { limits.batch };
+        let terms = batch::Terms { position, aborted: hidden, batch_bytes_max };
+        let mut decision = disposition(&header, terms);
+        if decision == Disposition::Forward
+            && limits.refused.is_some_and(|refused| position <= refused && refused < next)
+        {
+            decision = Disposition::Rebuild(RebuildReason::TooLarge);
+        }
         let raw = decision == Disposition::Forward;
         if (!raw || self.terms.verify) && !batch::verify(&batch) {
             return Err(HaltReason::SourceDamaged(header.base_offset));
@@ -526,8 +536,7 @@ impl Copier {
                 self.push(batch, upstream, Path::Raw, Runs::dense());
             }
             Disposition::Rebuild(reason) => {
-                let Terms { batch_bytes_max, oversize, .. } = self.terms;
-                let built = rebuild(&batch, position, batch_bytes_max, oversize)
+                let built = rebuild(&batch, position, limits, oversize)
                     .map_err(|cause| halt_of(header.base_offset, cause))?;
                 for skipped in built.skipped {
                     self.pass(skipped.start, skipped.end, GapReason::Oversize, out);
@@ -606,13 +615,11 @@ impl Copier {
             return;
         }
         let Some(first) = self.window.first() else { return };
-        let (upstream, bytes) = (first.upstream, first.bytes);
+        let upstream = first.upstream;
         match verdict(Api::Produce, code) {
             Verdict::FindLeader | Verdict::FindTopic => out.push(Effect::FindTargetLeader),
             Verdict::NewIdentity => self.doubt(Doubt::Identity(code), out),
-            Verdict::Halt if matches!(code.0, 10 | 18) => {
-                self.doubt(Doubt::TooLarge(bytes - 1), out);
-            }
+            Verdict::Halt if matches!(code.0, 10 | 18) => self.on_too_large(out),
             Verdict::Halt if code.0 == 2 && !is_whole(&first.batch) => {
                 self.halt(HaltReason::SourceDamaged(upstream.start), out);
             }
@@ -623,6 +630,24 @@ impl Copier {
             | Verdict::NewSession
             | Verdict::Denied => out.push(Effect::Pause(Side::Target, code)),
         }
+    }
+
+    /// The target refused the first batch under way as too large, though it is within what its
+    /// topic takes, as far as that is known: a smaller batch may do, but not for a single record.
+    fn on_too_large(&mut self, out: &mut Vec<Effect>) {
+        let Some(first) = self.window.first() else { return };
+        let (offset, bytes) = (first.upstream.start, first.bytes);
+        let alone = first.count == 1;
+        if alone && self.terms.oversize == Oversize::Refuse {
+            let unpacked = unpacked_bytes(&first.batch);
+            return self.halt(HaltReason::TooLargeAlone { offset, bytes, unpacked }, out);
+        }
+        // All before it is there, or was passed: a restart tells none of that a second time, nor
+        // meets a record again that was refused before this one.
+        self.acked = offset;
+        let doubt =
+            if alone { Doubt::RecordTooLarge(offset) } else { Doubt::BatchTooLarge(bytes - 1) };
+        self.doubt(doubt, out);
     }
 
     fn on_stored(&mut self, sequence: Sequence, base: Offset, out: &mut Vec<Effect>) {

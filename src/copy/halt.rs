@@ -139,6 +139,22 @@ pub enum HaltReason {
         /// What the target takes.
         max: usize,
     },
+    /// A record that the target refuses as too large by itself, and policy says stop.
+    #[error(
+        "the target refuses the record at upstream offset {offset} as too large, alone in a batch of \
+         {bytes} bytes{}; raise max.message.bytes of its topic, or set oversize.policy=skip to leave \
+         such records out. A target that packs records anew (compression.type of the topic or the \
+         broker) needs room for what it makes of them",
+        of_unpacked(*unpacked)
+    )]
+    TooLargeAlone {
+        /// Where.
+        offset: Offset,
+        /// The batch as it was sent.
+        bytes: usize,
+        /// What it takes unpacked, if it can be.
+        unpacked: Option<usize>,
+    },
     /// The source removed records before they were copied, and policy says stop.
     #[error(
         "the source no longer has upstream offsets {0}: they were removed before they were \
@@ -163,7 +179,7 @@ impl HaltReason {
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {
-            Self::Refused { .. } | Self::Oversize { .. } => true,
+            Self::Refused { .. } | Self::Oversize { .. } | Self::TooLargeAlone { .. } => true,
             Self::SourceDamaged(_)
             | Self::SourceMalformed { .. }
             | Self::NotUnderstood { .. }
@@ -197,8 +213,16 @@ fn remedy(code: ErrorCode) -> &'static str {
             "; see message.timestamp.before.max.ms and message.timestamp.after.max.ms of the target \
              topic"
         }
+        87 => {
+            "; where its topic is compacted, every record needs a key: without, set \
+             cleanup.policy=delete on it"
+        }
         _ => "",
     }
+}
+
+fn of_unpacked(bytes: Option<usize>) -> String {
+    bytes.map(|bytes| format!(" ({bytes} unpacked)")).unwrap_or_default()
 }
 
 fn told(message: &Option<String>) -> String {
@@ -213,7 +237,9 @@ pub enum Doubt {
     /// The position lies outside the source's log.
     OutOfRange,
     /// The target takes smaller batches than it said; at most this many bytes.
-    TooLarge(usize),
+    BatchTooLarge(usize),
+    /// The target does not take this record, though it is smaller than what it said.
+    RecordTooLarge(Offset),
     /// The source's log was cut off: what was copied behind this offset is not in it any more.
     Diverged(Offset),
 }

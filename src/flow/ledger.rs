@@ -214,6 +214,11 @@ impl Ledger {
         self.entries.get(source).map(|entry| entry.map.end())
     }
 
+    /// The first upstream offset that a partition's map knows of.
+    pub(super) fn begins(&self, source: &TopicPartition) -> Option<Offset> {
+        self.entries.get(source).map(|entry| entry.map.start().upstream)
+    }
+
     /// Partitions whose maps are of several chunks.
     pub(super) fn long(&self) -> Vec<TopicPartition> {
         let long = self.entries.iter().filter(|(_, entry)| entry.map.is_long());

@@ -123,6 +123,13 @@ impl Offsets {
         self.book.copied(source)
     }
 
+    /// The first upstream offset of a partition of which it is known where it lies: where the copy
+    /// began, or the source's log began when that was last looked at.
+    #[must_use]
+    pub fn begins(&self, source: &TopicPartition) -> Option<Offset> {
+        self.book.begins(source)
+    }
+
     /// Writes all positions again: their topics were deleted.
     pub fn write_anew(&self) {
         self.book.write_anew();

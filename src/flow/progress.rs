@@ -142,6 +142,11 @@ impl ProgressBook {
         self.pages().ledger.copied(source)
     }
 
+    /// The first upstream offset that a partition's map knows of.
+    pub(super) fn begins(&self, source: &TopicPartition) -> Option<Offset> {
+        self.pages().ledger.begins(source)
+    }
+
     /// Partitions whose maps are of several chunks.
     pub(super) fn long_maps(&self) -> Vec<TopicPartition> {
         self.pages().ledger.long()

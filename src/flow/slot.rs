@@ -151,7 +151,8 @@ impl Slot {
 
     /// What another slot of the same partition has counted, taken over.
     pub(super) fn inherit(&mut self, before: Self) {
-        self.copier.set_counts(before.copier.counts().clone());
+        let same_log = self.source_id == before.source_id;
+        self.copier.inherit(&before.copier, same_log);
         self.gaps = before.gaps;
         self.age = before.age;
         self.foreign = before.foreign;

@@ -20,6 +20,7 @@ use super::shard::{Command, Shard};
 use super::slot::Assignment;
 use super::status::{Notice, PartitionState, Probe, Waiting, log_gap};
 use super::workers::Workers;
+use crate::batch::SizeLimits;
 use crate::client::{Backoff, Cluster, FrameBudget, LogError};
 use crate::copy::{Doubt, Start, Terms};
 use crate::model::{
@@ -143,7 +144,10 @@ struct Known {
     later: Duration,
     /// `acked` at the last doubt about the identity: twice without progress means a new one.
     doubted_at: Option<Offset>,
+    /// Bytes of the largest batch it may take, after its target refused a larger one.
     batch_bytes_max: Option<usize>,
+    /// The record that the target refused last though it stood alone.
+    refused: Option<Offset>,
     /// Why it stopped, or cannot be decided about, where its shard does not know.
     why: Option<String>,
     /// The cluster whose topic must not be read, if that is why.
@@ -388,6 +392,7 @@ impl Supervisor {
                     later: LATER_FIRST,
                     doubted_at: None,
                     batch_bytes_max: None,
+                    refused: None,
                     why: None,
                     denied: None,
                 };
@@ -398,7 +403,7 @@ impl Supervisor {
                 // Another topic under an old name is another partition: decided about anew, once
                 // nothing of the old one is in flight.
                 known.pair = pair.clone();
-                known.batch_bytes_max = None;
+                (known.batch_bytes_max, known.refused) = (None, None);
                 self.leave(&pair.source, true).await;
             } else if known.state == Standing::Leaving(false) {
                 known.state = Standing::Leaving(true);
@@ -454,8 +459,12 @@ impl Supervisor {
                             let again = known.doubted_at.replace(at) == Some(at);
                             again || matches!(code.0, 47 | 49 | 90)
                         }
-                        Doubt::TooLarge(bytes) => {
+                        Doubt::BatchTooLarge(bytes) => {
                             known.batch_bytes_max = Some(bytes);
+                            false
+                        }
+                        Doubt::RecordTooLarge(offset) => {
+                            known.refused = Some(offset);
                             false
                         }
                         Doubt::OutOfRange | Doubt::Diverged(_) => false,
@@ -463,7 +472,10 @@ impl Supervisor {
                     let out_of_range = doubt == Doubt::OutOfRange;
                     let diverged = match doubt {
                         Doubt::Diverged(end) => Some(end),
-                        Doubt::Identity(_) | Doubt::OutOfRange | Doubt::TooLarge(_) => None,
+                        Doubt::Identity(_)
+                        | Doubt::OutOfRange
+                        | Doubt::BatchTooLarge(_)
+                        | Doubt::RecordTooLarge(_) => None,
                     };
                     let occasion = Occasion::Doubt { out_of_range, new_identity, diverged };
                     if known.state == Standing::Copying {
@@ -484,7 +496,7 @@ impl Supervisor {
                 }
                 Standing::Stuck(at) if at <= now => {
                     // What the target takes may have changed.
-                    known.batch_bytes_max = None;
+                    (known.batch_bytes_max, known.refused) = (None, None);
                     due.push((known.pair.clone(), Occasion::First));
                 }
                 Standing::Waiting(..)
@@ -524,10 +536,11 @@ impl Supervisor {
         }
     }
 
-    fn limit(&self, pair: &Pair) -> usize {
-        let refused = self.known.get(&pair.source).and_then(|known| known.batch_bytes_max);
+    fn limits(&self, pair: &Pair) -> SizeLimits {
         let told = self.limits.get(&pair.target.topic).copied().unwrap_or(BATCH_BYTES_UNKNOWN);
-        refused.map_or(told, |refused| refused.min(told))
+        let known = self.known.get(&pair.source);
+        let batch = known.and_then(|known| known.batch_bytes_max).unwrap_or(told).min(told);
+        SizeLimits { batch, record: told, refused: known.and_then(|known| known.refused) }
     }
 
     /// Asks for `max.message.bytes` of the target topics. Without the right to ask, the target's
@@ -652,7 +665,7 @@ impl Supervisor {
     async fn begin(&mut self, pair: Pair, start: Start, (page, gap): (Page, Option<Gap>)) {
         let terms = Terms {
             read_committed: self.settings.read_committed,
-            batch_bytes_max: self.limit(&pair),
+            limits: self.limits(&pair),
             verify: self.settings.verify,
             oversize: self.settings.oversize,
         };

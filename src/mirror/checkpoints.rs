@@ -10,12 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use tokio::sync::watch;
-
+use super::homecoming::{Homecoming, Place, Placed, Returning, Staying, WayThere, staying};
 use super::internal_topics::{InternalTopic, ensure};
 use super::rights::{Missing, Resource, is_denied, log_denied};
 use super::rounds::{Notes, Round, Trouble};
-use crate::client::{Cluster, Committed, LATEST, LogError, NewRecord, RequestError};
+use crate::client::{
+    Cluster, Committed, EARLIEST, GroupOffsets, LATEST, LogError, NewRecord, RequestError,
+};
 use crate::flow::{Offsets, Translated};
 use crate::mm2::{Checkpoint, OffsetSync};
 use crate::model::{AclOperation, Bend, LeaderEpoch, Moment, Offset, TopicName, TopicPartition};
@@ -62,9 +63,6 @@ pub struct GroupRules {
     pub syncs_topic: TopicName,
 }
 
-/// What stands behind one checkpoint.
-type Place = (String, TopicPartition);
-
 /// One flow's rounds for groups, and what they remember.
 #[derive(Debug)]
 pub(super) struct GroupRounds {
@@ -74,8 +72,11 @@ pub(super) struct GroupRounds {
     /// The cluster with the offset syncs.
     syncs: Cluster,
     offsets: Offsets,
-    /// Of the flow the other way.
-    reverse: Option<watch::Receiver<Option<Offsets>>>,
+    /// What it has put on the target.
+    placed: Placed,
+    /// The flow the other way, which made the copies that groups may have used.
+    reverse: Option<WayThere>,
+    home: Homecoming,
     groups: Vec<String>,
     /// Newest checkpoint of each group and target partition, once read.
     known: Option<BTreeMap<Place, Checkpoint>>,
@@ -149,6 +150,8 @@ fn group_denied(code: &ErrorCode) -> bool {
 struct Mirrored {
     checkpoint: Checkpoint,
     source: TopicPartition,
+    /// It was used on a copy of the target's topic, and goes home.
+    home: bool,
 }
 
 /// Why a round did not come to its end.
@@ -165,7 +168,7 @@ impl GroupRounds {
         rules: GroupRules,
         (source, target, syncs): (&Cluster, &Cluster, &Cluster),
         offsets: &Offsets,
-        reverse: Option<watch::Receiver<Option<Offsets>>>,
+        (placed, reverse): (Placed, Option<WayThere>),
     ) -> Self {
         let now = source.clock().now();
         Self {
@@ -174,7 +177,9 @@ impl GroupRounds {
             target: target.clone(),
             syncs: syncs.clone(),
             offsets: offsets.clone(),
+            placed,
             reverse,
+            home: Homecoming::default(),
             groups: Vec::new(),
             known: None,
             unread: false,
@@ -349,6 +354,12 @@ impl GroupRounds {
             Err(error) => return Err(error.into()),
         }
         self.unread = denied;
+        if !denied {
+            let last = || known.iter().map(|(place, one)| (place.clone(), one));
+            if self.placed.know(last().map(|(place, one)| (place, one.downstream))) {
+                last().for_each(|(place, one)| self.home.done(place, one.upstream));
+            }
+        }
         if self.rules.rewind == Rewind::Follow {
             let last = known.iter().map(|(place, one)| (place.clone(), one.downstream));
             self.put.extend(last);
@@ -392,6 +403,7 @@ impl GroupRounds {
                 self.source.alias()
             );
         }
+        self.home.looked(refused.is_empty());
         self.tell("reading", &refused);
         // By place, so that parts of maps that must be read again are read once.
         wanted.sort_by(|one, other| {
@@ -430,22 +442,30 @@ impl GroupRounds {
             let partition = TopicPartition { topic, partition: source.partition };
             let Committed { offset: upstream, metadata, .. } = committed;
             let checkpoint = Checkpoint { group, partition, upstream, downstream, metadata };
-            mirrored.push(Mirrored { checkpoint, source });
+            mirrored.push(Mirrored { checkpoint, source, home: false });
         }
         Ok(mirrored)
     }
 
-    /// Where a group that reads what came from the target goes on there: by the map of the flow that
+    /// Where a group that used what came from the target goes on there: by the map of the flow that
     /// brought it.
     fn back(
-        &self,
+        &mut self,
         group: &str,
         source: &TopicPartition,
         committed: &Committed,
     ) -> Option<Mirrored> {
         let topic = self.rules.topics.on_its_way_back(&source.topic)?;
         let partition = TopicPartition { topic, partition: source.partition };
-        let reverse = self.reverse.as_ref()?.borrow().clone()?;
+        let way = self.reverse.as_ref()?;
+        let there = (group.to_owned(), source.clone());
+        let home = (group.to_owned(), partition.clone());
+        if !self.home.is_used(&way.placed, &there, committed)
+            || self.home.is_done(&home, committed.offset)
+        {
+            return None;
+        }
+        let reverse = way.offsets.borrow().clone()?;
         let downstream = reverse.translate_back(&partition, committed.offset)?;
         let checkpoint = Checkpoint {
             group: group.to_owned(),
@@ -454,7 +474,7 @@ impl GroupRounds {
             downstream,
             metadata: committed.metadata.clone(),
         };
-        Some(Mirrored { checkpoint, source: source.clone() })
+        Some(Mirrored { checkpoint, source: source.clone(), home: true })
     }
 
     /// The name on the target of a topic that is copied.
@@ -522,7 +542,7 @@ impl GroupRounds {
     async fn emit(&mut self, mirrored: &[Mirrored]) -> Result<(), RoundError> {
         let Some(known) = &mut self.known else { return Ok(()) };
         let (mut records, mut written) = (Vec::new(), Vec::new());
-        for Mirrored { checkpoint, source } in mirrored {
+        for Mirrored { checkpoint, source, .. } in mirrored {
             let place = (checkpoint.group.clone(), checkpoint.partition.clone());
             let copied = self.offsets.copied(source).map(|end| end.downstream);
             if !policy::is_due(known.get(&place), checkpoint, copied) {
@@ -585,6 +605,7 @@ impl GroupRounds {
             .map(|group| (*group).to_owned())
             .collect();
         let committed = self.target.committed_offsets(&known).await?;
+        let staying = self.staying(&by_group, &committed).await?;
         let partitions: BTreeSet<TopicPartition> =
             by_group.values().flatten().map(|one| one.checkpoint.partition.clone()).collect();
         let partitions: Vec<TopicPartition> = partitions.into_iter().collect();
@@ -603,8 +624,13 @@ impl GroupRounds {
                     continue;
                 }
             };
-            for Mirrored { checkpoint, source } in all {
+            for Mirrored { checkpoint, source, home } in all {
                 let Some(Ok(end)) = ends.get(&checkpoint.partition) else { continue };
+                let place = (group.to_owned(), checkpoint.partition.clone());
+                if let Some(why) = staying.get(&place) {
+                    left.extend(why.clone());
+                    continue;
+                }
                 let there = has.and_then(|has| has.get(&checkpoint.partition));
                 let there = there.map(|one| self.there(checkpoint, one));
                 let rewind = self.rules.rewind;
@@ -627,19 +653,41 @@ impl GroupRounds {
                             checkpoint.upstream
                         ));
                     }
+                    Commit::Same if *home => self.home.done(place, checkpoint.upstream),
                     Commit::Same | Commit::BehindEnd => {}
                 }
             }
         }
+        let going_home: BTreeMap<Place, Offset> = mirrored
+            .iter()
+            .filter(|one| one.home)
+            .map(|Mirrored { checkpoint, .. }| {
+                ((checkpoint.group.clone(), checkpoint.partition.clone()), checkpoint.upstream)
+            })
+            .collect();
+        self.placed.putting(wanted.iter().flat_map(|(group, partitions)| {
+            let place = |partition: &TopicPartition| (group.clone(), partition.clone());
+            partitions.iter().map(move |(partition, one)| (place(partition), one.offset))
+        }));
         for (group, outcome) in self.target.commit_offsets(&wanted).await? {
             let codes = match outcome {
                 Ok(codes) => codes,
                 Err(code) => {
+                    for partition in wanted.get(&group).into_iter().flat_map(BTreeMap::keys) {
+                        self.placed.answered((group.clone(), partition.clone()), false);
+                    }
                     lacking.extend(lacked(&group, code, None));
                     write!(refused, " {group} ({code})").unwrap_or_default();
                     continue;
                 }
             };
+            for (partition, code) in &codes {
+                let (place, done) = ((group.clone(), partition.clone()), !code.is_error());
+                self.placed.answered(place.clone(), done);
+                if let Some(there) = going_home.get(&place).filter(|_| done) {
+                    self.home.done(place, *there);
+                }
+            }
             // Somebody joined since: the group is its members' again.
             let bad = codes.values().find(|code| code.is_error() && **code != UNKNOWN_MEMBER_ID);
             for (partition, code) in &codes {
@@ -677,6 +725,50 @@ impl GroupRounds {
         }
         self.tell("committing", &refused);
         Ok(())
+    }
+
+    /// Which groups stay where they are at home, though they used the copy.
+    async fn staying(
+        &self,
+        by_group: &BTreeMap<&str, Vec<&Mirrored>>,
+        committed: &GroupOffsets,
+    ) -> Result<Staying, RoundError> {
+        let mut returning = Vec::new();
+        for (group, all) in by_group {
+            let Some(Ok(has)) = committed.get(*group) else { continue };
+            for one in all.iter().filter(|one| one.home) {
+                let Checkpoint { partition, upstream, .. } = &one.checkpoint;
+                if let Some(at) = has.get(partition).map(|one| one.offset) {
+                    let place = ((*group).to_owned(), partition.clone());
+                    returning.push(Returning { place, at, there: *upstream, unread_at: None });
+                }
+            }
+        }
+        let there = self.reverse.as_ref().and_then(|way| way.offsets.borrow().clone());
+        let (Some(there), false) = (there, returning.is_empty()) else {
+            return Ok(staying(returning));
+        };
+        returning.sort_by(|one, other| (&one.place.1, one.at).cmp(&(&other.place.1, other.at)));
+        // What is gone from the log at home is no loss to anybody who has not read it.
+        let partitions: BTreeSet<_> = returning.iter().map(|one| one.place.1.clone()).collect();
+        let partitions: Vec<_> = partitions.into_iter().collect();
+        let starts = self.target.list_offsets(&partitions, EARLIEST, false).await;
+        let (mut reached, mut places) = (Vec::new(), Vec::new());
+        for (index, Returning { place: (_, partition), at, .. }) in returning.iter().enumerate() {
+            let Some(Ok(start)) = starts.get(partition) else { continue };
+            let from = start.offset.max(*at);
+            if there.begins(partition).is_some_and(|begins| begins <= from) {
+                reached.push(index);
+                places.push((partition.clone(), from));
+            }
+        }
+        let translated = there.translate(&places).await?;
+        for (index, found) in reached.into_iter().zip(translated) {
+            if let Translated::Exact(offset) = found {
+                returning[index].unread_at = Some(offset);
+            }
+        }
+        Ok(staying(returning))
     }
 
     /// Where a group stands on the target, and whether that is still our doing. What a member

@@ -12,6 +12,7 @@ use super::acls::{AclSync, AclsRound};
 use super::checkpoints::{FIRST_AFTER, GroupRounds, GroupRules, SOON_AFTER};
 use super::configs::{ConfigSync, ConfigsRound, Made};
 use super::denials::Denials;
+use super::homecoming::{Placed, WayThere};
 use super::internal_topics::{InternalTopic, ensure};
 use super::offset_syncs::SyncWriter;
 use super::rights::{Missing, is_denied};
@@ -113,8 +114,10 @@ pub struct MirrorFlow {
     offsets: watch::Sender<Option<Offsets>>,
     /// The cluster that holds the offsets topic of a Connect cluster, if progress is kept there.
     connect: Option<Cluster>,
-    /// Those of the flow the other way, if there is one.
-    reverse: Option<watch::Receiver<Option<Offsets>>>,
+    /// What it puts on the target for groups.
+    placed: Placed,
+    /// The flow the other way, if there is one.
+    reverse: Option<WayThere>,
     board: RoundBoard,
 }
 
@@ -141,6 +144,7 @@ impl MirrorFlow {
             status: watch::Sender::new(FlowStatus::default()),
             offsets: watch::Sender::new(None),
             connect: None,
+            placed: Placed::default(),
             reverse: None,
             board,
         }
@@ -164,10 +168,16 @@ impl MirrorFlow {
         self.offsets.subscribe()
     }
 
-    /// Gives it the offsets of the flow that goes the other way: groups that read what came from
-    /// there are translated back to where it came from.
-    pub fn set_reverse(&mut self, offsets: watch::Receiver<Option<Offsets>>) {
-        self.reverse = Some(offsets);
+    /// What the flow the other way has to know of this one.
+    #[must_use]
+    pub fn way(&self) -> WayThere {
+        WayThere { offsets: self.offsets(), placed: self.placed.clone() }
+    }
+
+    /// Tells it of the flow that goes the other way: groups that used what came by that one are
+    /// translated back to where it came from.
+    pub fn set_reverse(&mut self, way: WayThere) {
+        self.reverse = Some(way);
     }
 
     /// Keeps MM2's progress on this cluster, in a topic that a Connect cluster has made.
@@ -235,8 +245,8 @@ impl MirrorFlow {
             SyncWriter::new((self.id(), &self.board), syncs_on(side), topic, about, flush)
         });
         let ends = (&self.source, &self.target, syncs_on(side));
-        let reverse = self.reverse.clone();
-        let mut groups = GroupRounds::new(self.settings.groups.clone(), ends, &offsets, reverse);
+        let ways = (self.placed.clone(), self.reverse.clone());
+        let mut groups = GroupRounds::new(self.settings.groups.clone(), ends, &offsets, ways);
         let control = async {
             let write = async {
                 if let Some(syncs) = &mut syncs {

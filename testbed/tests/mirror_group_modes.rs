@@ -9,6 +9,7 @@ use std::time::Duration;
 use testbed::admin::{GroupOffset, Rule, Topic};
 use testbed::cluster::{Cluster, ClusterSpec};
 use testbed::compare::Comparison;
+use testbed::events::get;
 use testbed::failover;
 use testbed::fill::{Codec, Fill};
 use testbed::flow::FlowFile;
@@ -92,6 +93,72 @@ fn groups_that_moved_to_the_target_find_their_places_on_the_source_again() {
     let outcome =
         eventually("a group after a crash", WAIT, &mirror, || Ok(left("late") == Some(77)));
     assert_eq!(left("late"), Some(77), "{outcome:?}");
+}
+
+/// With flows both ways, what the mirror commits on a copy never comes home: groups there stay where their own commits, or
+/// an operator, put them, and a group that was deleted stays away. Only what was read on the copy goes home, once.
+#[test]
+fn what_the_mirror_put_on_a_copy_moves_no_group_at_home() {
+    let (source, target) = Cluster::pair().unwrap();
+    source.create_topic(&Topic::new("g")).unwrap();
+    source.fill(&Fill::new("g", 1_000)).unwrap();
+    for (group, offset) in [("before", 100), ("mover", 0), ("reset", 0), ("gone", 0), ("late", 700)]
+    {
+        source.commit_offsets(group, &[at("g", offset)]).unwrap();
+    }
+    let flow = FlowFile::both_ways(("s", &source), ("t", &target))
+        .with_page()
+        .unwrap()
+        .topics("g")
+        .short_intervals()
+        .set("sync.group.offsets.enabled", "true")
+        .set("s.consumer.auto.offset.reset", "latest");
+    let mut mirror = Mirror::heliograph(&flow).unwrap();
+    let stands =
+        |cluster: &Cluster, mirror: &Mirror, group: &str, topic: &str, offset: i64| {
+            let outcome = eventually(group, WAIT, mirror, || {
+                Ok(committed(cluster, group, topic) == Some(offset))
+            });
+            assert_eq!(committed(cluster, group, topic), Some(offset), "{group}: {outcome:?}");
+        };
+    // The copy begins at 1,000: whoever has read less is at its first record.
+    stands(&target, &mirror, "before", "s.g", 0);
+    source.fill(&Fill::new("g", 500).first(1_000)).unwrap();
+    for group in ["mover", "reset", "gone"] {
+        source.commit_offsets(group, &[at("g", 1_300)]).unwrap();
+        stands(&target, &mirror, group, "s.g", 300);
+    }
+    // Set back, and taken away, by an operator.
+    source.commit_offsets("reset", &[at("g", 1_100)]).unwrap();
+    source.delete_group("gone").unwrap();
+    let rest = |mirror: &mut Mirror, mover: i64| {
+        for round in ["as it runs", "after a restart"] {
+            thread::sleep(ROUNDS);
+            for (group, offset) in
+                [("before", 100), ("late", 700), ("reset", 1_100), ("mover", mover)]
+            {
+                assert_eq!(committed(&source, group, "g"), Some(offset), "{group} {round}");
+            }
+            assert_eq!(committed(&source, "gone", "g"), None, "{round}");
+            mirror.kill9().unwrap();
+            mirror.launch().unwrap();
+        }
+    };
+    rest(&mut mirror, 1_300);
+
+    // What was read on the copy goes home; but nobody is moved over what the copy does not hold.
+    thread::sleep(ROUNDS);
+    stands(&target, &mirror, "mover", "s.g", 300);
+    target.commit_offsets("mover", &[at("s.g", 400)]).unwrap();
+    target.commit_offsets("late", &[at("s.g", 400)]).unwrap();
+    stands(&source, &mirror, "mover", "g", 1_400);
+    let stays = "late: stays at 700 of g-0";
+    let page = mirror.page().unwrap();
+    eventually(stays, WAIT, &mirror, || Ok(get(&page, "/status")?.contains(stays))).unwrap();
+    rest(&mut mirror, 1_400);
+    // Once: whoever is set back at home afterwards stays there.
+    source.commit_offsets("mover", &[at("g", 1_200)]).unwrap();
+    rest(&mut mirror, 1_200);
 }
 
 /// The identity policy: data, groups and checkpoints under the same names.

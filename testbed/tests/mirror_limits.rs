@@ -129,6 +129,74 @@ fn a_record_that_the_target_does_not_take_is_passed_over_and_reported_if_the_fil
     assert_eq!((gaps.recent[0].first, gaps.recent[0].end), (offset, offset + 1), "{gaps:?}");
 }
 
+/// A target that stores without compression refuses batches that are small as they are sent: that says nothing about the
+/// records behind them, whatever their size, nor about others in the same batch.
+#[test]
+fn what_a_target_refuses_to_unpack_costs_no_record_that_it_would_take() {
+    let (source, target) = Cluster::pair().unwrap();
+    let spread = |topic: &str| Topic::new(topic).config("compression.type", "uncompressed");
+    for (topic, policy) in [("t-halt", "halt"), ("t-skip", "skip")] {
+        source.create_topic(&Topic::new(topic).config("max.message.bytes", "8000000")).unwrap();
+        target.create_topic(&spread(&format!("s.{topic}"))).unwrap();
+        // Batches of a megabyte and more that pack to little, then records of noise that are larger than the pieces
+        // that the target takes of them, but far smaller than what it says.
+        let large = Fill::new(topic, 20_000).size(300, 300).codec(Codec::Zstd);
+        source.fill(&large.batches(3_000_000, 200)).unwrap();
+        let noise = Fill::new(topic, 50).first(20_000).size(60_000, 60_000).noise();
+        source.fill(&noise.codec(Codec::Zstd)).unwrap();
+        let flow = FlowFile::one_way(("s", &source), ("t", &target))
+            .topics(topic)
+            .set("sync.topic.configs.enabled", "false")
+            .set("oversize.policy", policy);
+        let mut mirror = Mirror::with_events(&flow).unwrap();
+        let copy = format!("s.{topic}");
+        let comparison = Comparison::new(&source, topic, &target, &copy).wait(COPY_WAIT);
+        assert_eq!(comparison.must_be_copied_by(&mirror).unwrap().total.matched, 20_050);
+        let events = mirror.events();
+        assert!(!events.iter().any(|event| event.message() == "partition halted"), "{policy}");
+        assert!(!events.iter().any(|event| event.number("first").is_some()), "{policy}");
+        mirror.terminate(COPY_WAIT).unwrap();
+    }
+}
+
+/// Records that are too large once they are unpacked, among others.
+#[test]
+fn a_record_that_is_too_large_unpacked_is_left_out_alone_and_told_once() {
+    const LARGE: u32 = 3_000_000;
+
+    let (source, target) = Cluster::pair().unwrap();
+    source.create_topic(&Topic::new("t").config("max.message.bytes", "8000000")).unwrap();
+    target.create_topic(&Topic::new("s.t").config("compression.type", "uncompressed")).unwrap();
+    let fill = |records, first| Fill::new("t", records).first(first).codec(Codec::Zstd);
+    source.fill(&fill(300, 0).size(10, 1_300).batches(50_000, 50)).unwrap();
+    for first in [300, 301] {
+        source.fill(&fill(1, first).size(LARGE, LARGE)).unwrap();
+    }
+    source.fill(&fill(300, 302).size(10, 1_300).batches(50_000, 50)).unwrap();
+    let page = format!("127.0.0.1:{}", ports::take().unwrap());
+    let flow = FlowFile::one_way(("s", &source), ("t", &target))
+        .set("sync.topic.configs.enabled", "false")
+        .set("heliograph.http.listen", &page);
+    let mut mirror = Mirror::with_events(&flow).unwrap();
+    let words = ["t-0", "upstream offset 300 ", "unpacked", "compression.type"];
+    mirror.await_event("partition halted", &words, COPY_WAIT).unwrap();
+    mirror.terminate(COPY_WAIT).unwrap();
+
+    let mut mirror = Mirror::with_events(&flow.set("oversize.policy", "skip")).unwrap();
+    target
+        .await_end_offsets("s.t", 600, COPY_WAIT)
+        .unwrap_or_else(|error| panic!("{error:#}. {}", mirror.last_words()));
+    let verdict = Comparison::new(&source, "t", &target, "s.t").run().unwrap();
+    let total = &verdict.total;
+    assert_eq!((total.matched, total.missing, total.repeated), (600, 2, 0), "{verdict}");
+    let told: Vec<_> = mirror.events().iter().filter_map(|event| event.number("first")).collect();
+    assert_eq!(told, [300, 301]);
+    let status = Status::fetch(&page).unwrap();
+    let gaps = &status.partition("t", 0).unwrap().gaps;
+    assert_eq!((gaps.count, gaps.records), (2, 2), "{gaps:?}");
+    mirror.terminate(COPY_WAIT).unwrap();
+}
+
 #[test]
 fn a_target_that_stores_with_another_codec_holds_the_same_records() {
     /// Attribute bits 0 to 2.

@@ -299,7 +299,7 @@ pub(super) fn copier_peers(data: &[u8]) {
     let oversize = if flags & 4 == 0 { Oversize::Refuse } else { Oversize::Skip };
     let terms = copy::Terms {
         read_committed: flags & 1 == 0,
-        batch_bytes_max: if flags & 2 == 0 { 1 << 20 } else { 150 },
+        limits: (if flags & 2 == 0 { 1 << 20 } else { 150 }).into(),
         verify: flags & 8 != 0,
         oversize,
     };
