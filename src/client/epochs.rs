@@ -16,6 +16,22 @@ use crate::model::{LeaderEpoch, NodeId, Offset, TopicName, TopicPartition};
 const NODE_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Cluster {
+    /// Where the leaders' logs end, which is behind what [`Cluster::list_offsets`] calls the latest
+    /// offset as long as followers do not have it all. Partitions of which that cannot be had are
+    /// left out.
+    pub async fn log_ends(
+        &self,
+        partitions: &[TopicPartition],
+    ) -> BTreeMap<TopicPartition, Offset> {
+        let view = self.view();
+        // A leader's own epoch has not ended: it lasts up to the end of its log.
+        let epochs = partitions.iter().filter_map(|partition| {
+            let leader = view.leader(&partition.topic, partition.partition)?;
+            Some((partition.clone(), leader.epoch))
+        });
+        self.epoch_ends(&epochs.collect()).await
+    }
+
     /// For each partition and epoch, the offset at which the leader's log leaves that epoch, or the
     /// largest one before it. A log that was cut off leaves it before what was read of it.
     ///

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::align::{CountWalk, RecordWalk, Step, Stored, held_back};
 use super::anchor::Anchor;
@@ -25,6 +26,11 @@ use crate::model::{
     TopicName, TopicPartition,
 };
 use crate::wire::{Api, Verdict, verdict};
+
+/// How often, and how long apart, it is looked whether followers have what a leader has: they do
+/// within milliseconds, unless one of them is gone. Then it is tried again later.
+const UNSEEN_LOOKS: u32 = 10;
+const UNSEEN_PAUSE: Duration = Duration::from_millis(100);
 
 /// What was decided about a partition.
 #[derive(Debug)]
@@ -168,6 +174,10 @@ impl Planner {
             .filter(|pair| !absent.contains(&pair.target.topic))
             .map(|pair| pair.target.clone())
             .collect();
+        let unseen = match occasion {
+            Occasion::First => BTreeMap::new(),
+            Occasion::Doubt { .. } => self.unseen(&targets).await,
+        };
         // The target first: whatever it holds by then, the source listed after it explains, also
         // while a second process copies by mistake.
         let (target_starts, target_ends) = tokio::join!(
@@ -202,6 +212,13 @@ impl Planner {
                 Ok(Ends { source, target, epoch, wanted })
             });
             let (decision, source) = match ends {
+                Ok(Ends { target, .. }) if unseen.get(&pair.target) > Some(&target.end) => {
+                    let why = format!(
+                        "the log of {} is not replicated yet: what lies behind {} cannot be seen",
+                        pair.target, target.end
+                    );
+                    (Decision::Later(why.into()), None)
+                }
                 Ok(ends) => {
                     let decision = self.decide_one(pair, ends, progress, occasion).await;
                     (decision, Some(ends.source))
@@ -211,6 +228,31 @@ impl Planner {
             decisions.push((pair.clone(), decision, source));
         }
         decisions
+    }
+
+    /// Where the logs of these target partitions end, where followers do not have all of them
+    /// after a short wait.
+    ///
+    /// What a killed process, or a broken connection, has left behind is in the leader's log before
+    /// it can be seen, and the leader refuses what follows on what can be seen. To go on there
+    /// under another identity would store those records twice.
+    async fn unseen(&self, targets: &[TopicPartition]) -> BTreeMap<TopicPartition, Offset> {
+        let mut unseen = self.target.log_ends(targets).await;
+        for _ in 0..UNSEEN_LOOKS {
+            let partitions: Vec<_> = unseen.keys().cloned().collect();
+            let seen = self.target.list_offsets(&partitions, LATEST, false).await;
+            unseen.retain(|partition, end| {
+                !seen
+                    .get(partition)
+                    .is_some_and(|seen| seen.as_ref().is_ok_and(|seen| seen.offset >= *end))
+            });
+            if unseen.is_empty() {
+                break;
+            }
+            let clock = self.target.clock();
+            clock.sleep_until(clock.now().after(UNSEEN_PAUSE)).await;
+        }
+        unseen
     }
 
     /// Where the records begin that the file wants, of partitions without progress.

@@ -66,6 +66,43 @@ fn ten_kills_during_a_copy_lose_nothing_and_repeat_nothing() {
     assert_eq!(comparison.must_be_copied_by(&mirror).unwrap().total.matched, records);
 }
 
+/// What a killed process has left in a leader's log cannot be seen until followers have it, seconds later here. Records
+/// that are sent again in other batches are refused meanwhile, and must not be stored a second time for that.
+#[test]
+fn records_that_followers_do_not_have_yet_are_not_stored_twice_after_a_kill() {
+    let target = ClusterSpec::new(Version::V4_3_1)
+        .three_nodes()
+        .delayed_listener("SLOW", Duration::from_secs(2))
+        .set("inter.broker.listener.name", "SLOW");
+    let (source, target) =
+        ClusterSpec::start_both(ClusterSpec::new(Version::V4_3_1), target).unwrap();
+    source.create_topic(&Topic::new("t").partitions(4)).unwrap();
+    // With followers, unlike internal topics here.
+    target.create_topic(&Topic::new("s.t").partitions(4).replication_factor(3)).unwrap();
+    let records = 30_000;
+    // A batch for each record, so that a restart finds many, and sends them in others than before.
+    let live = Fill::new("t", records).codec(Codec::Gzip).batches(1, 0).rate(1_000.0);
+    let filling = source.fill_in_background(&live).unwrap();
+    let flow = FlowFile::one_way(("s", &source), ("t", &target)).commit_every_second();
+    let mut mirror = Mirror::under_test(&flow).unwrap();
+    for _ in 0..6 {
+        let before = records_on(&target, "s.t");
+        eventually("the copy goes on after a kill", COPY_WAIT, &mirror, || {
+            Ok(records_on(&target, "s.t") > before)
+        })
+        .unwrap();
+        mirror.kill9().unwrap();
+        thread::sleep(Duration::from_millis(300));
+        mirror.launch().unwrap();
+    }
+    filling.done().unwrap();
+    let comparison = Comparison::new(&source, "t", &target, "s.t").wait(COPY_WAIT);
+    assert_eq!(comparison.must_be_copied_by(&mirror).unwrap().total.matched, records);
+    // Or nothing was shown.
+    let doubts = mirror.log_text().matches("looking at both logs").count();
+    assert!(doubts > 0, "no batch was refused. {}", mirror.last_words());
+}
+
 #[test]
 fn a_killed_leader_on_each_side_loses_nothing_and_repeats_nothing() {
     let three = || ClusterSpec::new(Version::V4_3_1).three_nodes();
