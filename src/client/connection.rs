@@ -18,7 +18,7 @@ use super::access::{Access, Leave, LoginError};
 use super::clock::Clock;
 use super::dial::{DialError, Endpoint, Stream, dial};
 use super::frame_budget::{Admission, FrameBudget};
-use super::inflow::{Inflow, Watermark};
+use super::inflow::{Half, Inflow, Watermark};
 use super::tls::{TlsError, explain, tls_error};
 use crate::model::Moment;
 use crate::wire::{
@@ -210,7 +210,10 @@ impl Connection {
                 tracker.spawn(driver.run(stream.into_split(), requests, renewal));
             }
             stream => {
-                tracker.spawn(driver.run(tokio::io::split(stream), requests, renewal));
+                let mark = stream.mark();
+                let (reader, writer) = tokio::io::split(stream);
+                let halves = (Half::new(reader, mark), writer);
+                tracker.spawn(driver.run(halves, requests, renewal));
             }
         }
         Ok(Self { queue, versions, round_trip })

@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
+use super::low_water::Mark;
 use super::tls::Ahead;
 
 /// A broker's address as written in the properties file or advertised by the cluster.
@@ -77,6 +78,16 @@ pub(super) enum Stream {
     Memory(DuplexStream),
     /// Boxed: its state is large, and its work hides one step more.
     Tls(Box<TlsStream<Ahead>>),
+}
+
+impl Stream {
+    /// Where a reader of what TLS gives leaves its wishes.
+    pub(super) fn mark(&self) -> Option<Mark> {
+        match self {
+            Self::Tls(stream) => Some(stream.get_ref().0.get_ref().mark()),
+            Self::Tcp(_) | Self::Memory(_) => None,
+        }
+    }
 }
 
 impl AsyncRead for Stream {

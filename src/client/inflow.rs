@@ -6,11 +6,14 @@
 //! (`SO_RCVLOWAT`), and wakes its reader when that is there, or as much as is worth a wake-up.
 
 use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncReadExt, ReadHalf};
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf, ReadHalf};
 use tokio::net::tcp::OwnedReadHalf;
 
 use super::dial::Stream;
+use super::low_water::{self, Mark};
 
 /// Bytes read ahead of what is asked for: a small answer comes whole with its length, in one call.
 /// What is read ahead of a large answer is copied once more, so it is little.
@@ -43,9 +46,43 @@ impl Watermark for OwnedReadHalf {
     }
 }
 
-/// Streams in memory wake their reader for every write. A stream under TLS must not wait for a
-/// number of bytes: some of them may lie in the decoder already.
-impl Watermark for ReadHalf<Stream> {}
+/// The reading half of any other stream. One in memory has no mark, and wakes for every write.
+#[derive(Debug)]
+pub(super) struct Half {
+    stream: ReadHalf<Stream>,
+    /// Of the socket under TLS.
+    mark: Option<Mark>,
+}
+
+/// Bytes that may lie in the decoder of TLS when nothing more can be had from it: less than one
+/// record, which holds 16 KiB at most (RFC 8446, 5.1).
+const UNDECODED_MAX: usize = 16 * 1024;
+
+impl Half {
+    pub(super) const fn new(stream: ReadHalf<Stream>, mark: Option<Mark>) -> Self {
+        Self { stream, mark }
+    }
+}
+
+impl Watermark for Half {
+    /// Ciphertext is never shorter than what is in it, so of `bytes` that are missing at least so
+    /// many have yet to come through the socket.
+    fn wake_at(&mut self, bytes: usize) {
+        if let Some(mark) = &self.mark {
+            mark.wish(bytes.saturating_sub(UNDECODED_MAX));
+        }
+    }
+}
+
+impl AsyncRead for Half {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, into)
+    }
+}
 
 /// Reads frames from a stream, a little ahead.
 #[derive(Debug)]
@@ -120,41 +157,9 @@ impl<R: AsyncRead + Watermark + Unpin> Inflow<R> {
     }
 }
 
-mod low_water {
-    use tokio::net::TcpStream;
-
-    /// Sets `SO_RCVLOWAT`. A system without it wakes its reader more often than needed.
-    #[cfg(target_os = "linux")]
-    #[expect(unsafe_code, reason = "no crate that we know has this option of a socket")]
-    pub(super) fn set(stream: &TcpStream, bytes: usize) {
-        use std::os::fd::AsRawFd;
-
-        let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-        let size = libc::socklen_t::try_from(size_of_val(&value)).unwrap_or_default();
-        // SAFETY: the descriptor is open as long as `stream` is borrowed, and the kernel reads
-        // `size` bytes from `value`, which lives until the call returns. It keeps neither.
-        let _refused = unsafe {
-            libc::setsockopt(
-                stream.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_RCVLOWAT,
-                (&raw const value).cast(),
-                size,
-            )
-        };
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    pub(super) fn set(_: &TcpStream, _: usize) {}
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
-    use std::pin::Pin;
-    use std::task::{Context, Poll};
-
-    use tokio::io::ReadBuf;
 
     use super::*;
 

@@ -24,6 +24,7 @@ mod jaas;
 mod keystore;
 mod log;
 mod login;
+mod low_water;
 mod metadata;
 mod operations;
 mod pem;

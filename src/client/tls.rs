@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+#[cfg(feature = "aws-lc-rs")]
+use rustls::crypto::aws_lc_rs as provider;
+#[cfg(not(feature = "aws-lc-rs"))]
 use rustls::crypto::ring as provider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
@@ -25,12 +28,13 @@ use tokio_rustls::client::TlsStream;
 use super::certificates::{CertificateRole, Certificates, SeenCertificate, date};
 use super::clock::Clock;
 use super::keystore::{self, Contents, Purpose, Stamp};
+use super::low_water::Marked;
 use super::security::{Store, TlsSettings, Trust};
 use crate::model::ClusterAlias;
 
 /// A socket that is read ahead of the decoder, which takes 4 KiB at a time: a call of the system
 /// for each would be a quarter of a million per GiB.
-pub(super) type Ahead = BufReader<TcpStream>;
+pub(super) type Ahead = BufReader<Marked>;
 
 /// Bytes read ahead: a few records of TLS, of 16 KiB each.
 const AHEAD_BYTES: usize = 64 * 1024;
@@ -101,7 +105,7 @@ impl Tls {
         })?;
         let (config, trusted) = self.config(clock)?;
         let connector = TlsConnector::from(config);
-        let stream = BufReader::with_capacity(AHEAD_BYTES, stream);
+        let stream = BufReader::with_capacity(AHEAD_BYTES, Marked::new(stream));
         let stream = timeout(patience, connector.connect(name, stream))
             .await
             .map_err(|_| TlsError::Silent(patience))?
