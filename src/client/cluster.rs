@@ -118,6 +118,27 @@ pub struct Cluster {
     inner: Arc<Inner>,
 }
 
+/// What a control connection is for.
+///
+/// A broker with a quota for bytes stops reading from a connection whose records were too many
+/// (KIP-219), for half a minute and more. What is asked meanwhile must not wait behind that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Purpose {
+    /// Records of internal topics.
+    Records,
+    /// All else.
+    Talk,
+}
+
+impl Purpose {
+    const fn of(api: Api) -> Self {
+        match api {
+            Api::Produce | Api::Fetch => Self::Records,
+            _ => Self::Talk,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     settings: ClusterSettings,
@@ -126,7 +147,7 @@ struct Inner {
     tracker: TaskTracker,
     view: ArcSwap<MetadataView>,
     changed: watch::Sender<u64>,
-    control: Mutex<BTreeMap<Option<NodeId>, Connection>>,
+    control: Mutex<BTreeMap<(Option<NodeId>, Purpose), Connection>>,
     stale: Mutex<BTreeSet<TopicName>>,
     stale_hint: Notify,
     principal: OnceLock<String>,
@@ -393,16 +414,18 @@ impl Cluster {
         Connection::open(&self.inner.access, endpoint, budget, clock, tracker).await
     }
 
-    /// The control connection to a node (`None`: whoever answers at a bootstrap address), made
-    /// when there is none. Also tells the place in words, for errors.
+    /// The control connection to a node (`None`: whoever answers at a bootstrap address) for `api`,
+    /// made when there is none. Also tells the place in words, for errors.
     pub(super) async fn control(
         &self,
         node: Option<NodeId>,
+        api: Api,
     ) -> (String, Result<Connection, RequestCause>) {
+        let of = (node, Purpose::of(api));
         {
             let mut control = self.inner.control.lock().unwrap_or_else(PoisonError::into_inner);
             control.retain(|_, connection| !connection.is_closed());
-            if let Some(connection) = control.get(&node) {
+            if let Some(connection) = control.get(&of) {
                 let place = node.map_or_else(|| "(any broker)".into(), |n| format!("node {n}"));
                 return (place, Ok(connection.clone()));
             }
@@ -414,7 +437,7 @@ impl Cluster {
                 Ok(connection) => {
                     let mut control =
                         self.inner.control.lock().unwrap_or_else(PoisonError::into_inner);
-                    control.insert(node, connection.clone());
+                    control.insert(of, connection.clone());
                     return (place, Ok(connection));
                 }
                 Err(error) => outcome = (place, Err(error.into())),
@@ -434,7 +457,7 @@ impl Cluster {
             let control = self.inner.control.lock().unwrap_or_else(PoisonError::into_inner);
             let alive = |node: &NodeId| view.brokers.contains_key(node);
             let connected = control.iter().filter(|(_, connection)| !connection.is_closed());
-            if let Some(node) = connected.filter_map(|(node, _)| *node).find(alive) {
+            if let Some(node) = connected.filter_map(|((node, _), _)| *node).find(alive) {
                 return Some(node);
             }
         }
@@ -488,7 +511,7 @@ impl Cluster {
                 }
                 Route::Node(node) => Some(node),
             };
-            let (place, connection) = self.control(node).await;
+            let (place, connection) = self.control(node, C::API).await;
             let outcome = match connection {
                 Ok(connection) => self.ask(&connection, request, patience, version_max).await,
                 Err(cause) => Err(cause),
@@ -529,7 +552,7 @@ impl Cluster {
                 Route::Any | Route::Controller => self.any_node(backoff.failures()),
                 Route::Node(node) => Some(node),
             };
-            let (place, connection) = self.control(node).await;
+            let (place, connection) = self.control(node, api).await;
             let chosen = match connection {
                 Ok(connection) => connection.versions().choose(api).map_err(RequestCause::from),
                 Err(cause) => Err(cause),

@@ -287,7 +287,7 @@ impl Cluster {
         visit: &mut impl FnMut(PartitionIndex, Offset, &ScannedBatch) -> ControlFlow<()>,
     ) -> Result<(), LogError> {
         let lane = |cause| LogError::Lane { topic: topic.clone(), node, cause };
-        let connection = self.control(Some(node)).await.1.map_err(lane)?;
+        let connection = self.control(Some(node), Api::Fetch).await.1.map_err(lane)?;
         let limit = if id.is_some() { i16::MAX } else { 12 };
         let version = connection
             .versions()
@@ -457,7 +457,7 @@ impl Cluster {
         partition: &TopicPartition,
         batch: &RawBatch,
     ) -> Result<(ErrorCode, Offset), RequestCause> {
-        let connection = self.control(Some(node)).await.1?;
+        let connection = self.control(Some(node), Api::Produce).await.1?;
         let version = connection.versions().choose(Api::Produce)?;
         let settings = self.settings();
         let mut head = *batch.header_bytes();

@@ -9,6 +9,9 @@ use std::time::Duration;
 use crate::client::{Backoff, Cluster, Connection, FrameBudget, RequestCause};
 use crate::model::{Moment, NodeId};
 
+/// A broker that has a quota asks again and again to hold back; it is told of once in a while.
+const THROTTLE_FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
+
 type Dialling = Pin<Box<dyn Future<Output = Result<Connection, RequestCause>> + Send>>;
 
 enum State {
@@ -26,7 +29,7 @@ pub(super) struct Lane {
     state: State,
     backoff: Backoff,
     /// The broker asked us to hold back until then (KIP-219).
-    throttled: Moment,
+    throttled: Option<Moment>,
 }
 
 impl fmt::Debug for Lane {
@@ -48,7 +51,7 @@ impl Lane {
             budget,
             state: State::Down(Moment(Duration::ZERO)),
             backoff: Backoff::new(u64::from(node.0.unsigned_abs())),
-            throttled: Moment(Duration::ZERO),
+            throttled: None,
         }
     }
 
@@ -96,7 +99,7 @@ impl Lane {
     /// The connection, if it is up and the broker does not want us to hold back.
     pub(super) fn usable(&self, now: Moment) -> Option<&Connection> {
         match &self.state {
-            State::Up(connection) if self.throttled <= now => Some(connection),
+            State::Up(connection) if !self.is_throttled(now) => Some(connection),
             State::Up(_) | State::Dialling(_) | State::Down(_) => None,
         }
     }
@@ -119,18 +122,27 @@ impl Lane {
         matches!(self.state, State::Down(_))
     }
 
-    /// Holds back for as long as the broker says.
-    pub(super) fn throttle(&mut self, now: Moment, throttle_ms: i32) {
-        if throttle_ms > 0 {
-            self.throttled = now.after(Duration::from_millis(throttle_ms.unsigned_abs().into()));
+    /// Holds back for as long as the broker says. Whether that is news: it did not ask for it for
+    /// a while.
+    pub(super) fn throttle(&mut self, now: Moment, throttle_ms: i32) -> bool {
+        if throttle_ms <= 0 {
+            return false;
         }
+        let until = now.after(Duration::from_millis(throttle_ms.unsigned_abs().into()));
+        let before = self.throttled.replace(until);
+        before.is_none_or(|before| now.since(before) >= THROTTLE_FORGOTTEN_AFTER)
+    }
+
+    /// Whether the broker wants us to hold back.
+    pub(super) fn is_throttled(&self, now: Moment) -> bool {
+        self.throttled.is_some_and(|until| until > now)
     }
 
     /// When it wants to be looked at again.
     pub(super) fn next_moment(&self, now: Moment) -> Option<Moment> {
         match &self.state {
             State::Down(until) => Some(*until),
-            State::Up(_) => (self.throttled > now).then_some(self.throttled),
+            State::Up(_) => self.throttled.filter(|until| *until > now),
             State::Dialling(_) => None,
         }
     }

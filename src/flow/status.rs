@@ -59,6 +59,8 @@ pub enum Waiting {
     Unreadable(ErrorCode),
     /// The target to take what it refused.
     Refused(ErrorCode),
+    /// A broker's quota: it asked to hold back (KIP-219).
+    Throttled(Side),
     /// The flow's own limit (`max.bytes.per.second`).
     RateLimit,
     /// A decision about where it starts, which cannot be taken yet.
@@ -69,11 +71,13 @@ pub enum Waiting {
 
 impl Waiting {
     /// What is waited for, as a label of few values; [`Self::kind`] gives one of them.
-    pub const KINDS: [&str; 6] = [
+    pub const KINDS: [&str; 8] = [
         "source broker",
         "target broker",
         "source refuses",
         "target refuses",
+        "source quota",
+        "target quota",
         "rate limit",
         "start",
     ];
@@ -87,8 +91,10 @@ impl Waiting {
             Self::Target => 1,
             Self::Unreadable(_) => 2,
             Self::Refused(_) => 3,
-            Self::RateLimit => 4,
-            Self::Decision(_) | Self::Denied(..) => 5,
+            Self::Throttled(Side::Source) => 4,
+            Self::Throttled(Side::Target) => 5,
+            Self::RateLimit => 6,
+            Self::Decision(_) | Self::Denied(..) => 7,
         };
         Some(Self::KINDS[place])
     }
@@ -102,6 +108,8 @@ impl fmt::Display for Waiting {
             Self::Target => f.write_str("target broker"),
             Self::Unreadable(code) => write!(f, "source refuses: {code}"),
             Self::Refused(code) => write!(f, "target refuses: {code}"),
+            Self::Throttled(Side::Source) => f.write_str("source quota"),
+            Self::Throttled(Side::Target) => f.write_str("target quota"),
             Self::RateLimit => f.write_str("rate limit"),
             Self::Decision(why) | Self::Denied(_, why) => write!(f, "start: {why}"),
         }

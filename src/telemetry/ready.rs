@@ -58,7 +58,10 @@ fn stands_still(partitions: &[PartitionStatus]) -> Option<String> {
     let waits = |one: &PartitionStatus| {
         one.stalled
             || one.state == PartitionState::Halted
-            || !matches!(one.waiting_for, None | Some(Waiting::Records | Waiting::RateLimit))
+            || !matches!(
+                one.waiting_for,
+                None | Some(Waiting::Records | Waiting::RateLimit | Waiting::Throttled(_))
+            )
     };
     let has_work = |one: &&PartitionStatus| waits(one) || one.lag != Some(0);
     let behind: Vec<&PartitionStatus> = partitions.iter().filter(has_work).collect();

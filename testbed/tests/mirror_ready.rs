@@ -7,7 +7,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testbed::admin::Topic;
+use testbed::admin::{At, GroupOffset, Topic};
 use testbed::certs::Certs;
 use testbed::cluster::{Cluster, ClusterSpec};
 use testbed::events::{Metrics, answer, get};
@@ -197,4 +197,59 @@ fn certificates_that_end_soon_are_told_and_measured_and_stores_that_are_not_ther
         assert!(mirror.log_text().contains(&said), "{}", mirror.last_words());
         assert_eq!(check(&file.clone().set(key, "/nowhere/store.pem"), &[]).unwrap().code, Some(2));
     }
+}
+
+/// A quota that makes the broker leave connections unread for seconds (KIP-219): it is kept to and told, and the rest
+/// of the work goes on beside it.
+#[test]
+fn a_quota_of_the_target_is_told_as_that_and_not_as_a_cluster_that_does_not_answer() {
+    const QUOTA: f64 = 1_000_000.0;
+    const RECORDS: u64 = 40_000;
+    let (source, target) = Cluster::pair().unwrap();
+    source.create_topic(&Topic::new("t").partitions(2)).unwrap();
+    source.fill(&Fill::new("t", RECORDS).size(1_000, 1_000).noise().batches(500_000, 20)).unwrap();
+    target.set_quota("limited", "producer_byte_rate", QUOTA).unwrap();
+    let port = ports::take().unwrap();
+    let page = Page(format!("127.0.0.1:{port}"));
+    let file = FlowFile::of(&[("a", &source), ("b", &target)])
+        .flow("a", "b")
+        .set("b.client.id", "limited")
+        .set("b.producer.client.id", "limited")
+        .set("heliograph.http.listen", &page.0)
+        .set("refresh.topics.interval.seconds", "2")
+        .set("emit.checkpoints.interval.seconds", "1");
+    let mirror = Mirror::with_events(&file).unwrap();
+    page.await_ready(&mirror);
+
+    // Records and topics that come meanwhile, and a group, want requests of all kinds.
+    let (mut told, mut made) = (0, false);
+    let begun = Instant::now();
+    let at = GroupOffset { topic: "t".into(), partition: 0, offset: 10, metadata: String::new() };
+    source.commit_offsets("g", &[at]).unwrap();
+    eventually("all is copied", COPY_WAIT * 2, &mirror, || {
+        let (status, what) = page.readiness()?;
+        let reasons = &what["flows"][0]["reasons"];
+        let silent = reasons.as_array().unwrap().iter().any(|one| {
+            let words = one["what"].as_str().unwrap();
+            words.contains("answer") || !words.contains("quota")
+        });
+        assert!(status == 200 || !silent, "after {:?}: {what}", begun.elapsed());
+        let metrics = Metrics::fetch(&page.0)?;
+        let waiting = metrics.sum("heliograph_waiting_partitions", &[("on", "target quota")]);
+        told += u32::from(waiting.is_some_and(|partitions| partitions > 0.0));
+        if !made && begun.elapsed() > Duration::from_secs(8) {
+            source.create_topic(&Topic::new("later").partitions(3))?;
+            made = true;
+        }
+        Ok(target.offsets("a.t", At::Latest)?.iter().sum::<i64>() == RECORDS.cast_signed())
+    })
+    .unwrap();
+    let took = begun.elapsed().as_secs_f64();
+    println!("{took:.0} s for {RECORDS} KB, told as a quota {told} times");
+    assert!(took > 20.0, "the quota did nothing");
+    assert!(told > 3, "nobody said why it is slow");
+    mirror.await_event("a quota for this principal", &["target", "\"b\""], COPY_WAIT).unwrap();
+    assert!(target.describe_topic("a.later").unwrap().is_some(), "{}", mirror.last_words());
+    let loud: Vec<_> = mirror.events().into_iter().filter(|one| one.level() != "INFO").collect();
+    assert!(loud.is_empty(), "{loud:?}");
 }

@@ -37,11 +37,14 @@ impl Shard {
             }
         };
         let elapsed = now.since(request.sent);
-        lane.lane.throttle(now, answer.throttle_ms);
+        let throttled = lane.lane.throttle(now, answer.throttle_ms);
         lane.round_trips.note(elapsed, request.depth);
         let failures = lane.lane.succeed();
         self.latencies.produce.observe(elapsed.as_secs_f64());
         self.on_healthy(Side::Target, node, failures);
+        if throttled {
+            self.on_throttled(Side::Target, node, answer.throttle_ms);
+        }
         let mut answered: BTreeMap<_, _> = answer
             .partitions
             .into_iter()
@@ -95,7 +98,7 @@ impl Shard {
             Ok(answer) => answer,
             Err(cause) => return self.on_lane_lost(Side::Source, node, &cause, now),
         };
-        lane.lane.throttle(now, answer.throttle_ms);
+        let throttled = lane.lane.throttle(now, answer.throttle_ms);
         let bytes = answer.partitions.iter().map(|part| part.records.len());
         let filled = (bytes.clone().max().unwrap_or(0), bytes.sum());
         // A quarter of the budget: one answer is read while others are on their way out.
@@ -107,6 +110,9 @@ impl Shard {
         }
         let failures = lane.lane.succeed();
         self.on_healthy(Side::Source, node, failures);
+        if throttled {
+            self.on_throttled(Side::Source, node, answer.throttle_ms);
+        }
         self.take_fetched(node, answer, now);
     }
 

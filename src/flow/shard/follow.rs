@@ -215,6 +215,13 @@ impl Shard {
             tracing::info!(%flow, %side, %cluster, %node, failures_before, "broker answers again");
         }
     }
+
+    pub(super) fn on_throttled(&self, side: Side, node: NodeId, throttle_ms: i32) {
+        let flow = &self.settings.id;
+        let cluster = self.cluster(side).alias();
+        tracing::info!(%flow, %side, %cluster, %node, throttle_ms,
+            "broker asks to hold back: a quota for this principal or client id is used up");
+    }
 }
 
 /// Whether a failure is told: the first of an outage, the fourth, the sixteenth and so on. Every flow

@@ -6,7 +6,7 @@ use super::super::slot::{Slot, Unstable};
 use super::super::status::{PartitionState, PartitionStatus, Waiting, log_gap};
 use super::super::supervisor::{Report, ShardSummary};
 use super::{Shard, SlotId};
-use crate::model::{FlowId, Gap, Moment, Offset, Timestamp};
+use crate::model::{FlowId, Gap, Moment, Offset, Side, Timestamp};
 
 /// How often positions are noted in the book.
 const NOTE_INTERVAL: Duration = Duration::from_millis(500);
@@ -91,8 +91,15 @@ impl Shard {
         if let Some(code) = slot.refused {
             return Some(Waiting::Refused(code));
         }
+        // A source that throttles may not even say what it has.
+        if fetch_lane.is_some_and(|lane| lane.lane.is_throttled(now)) {
+            return Some(Waiting::Throttled(Side::Source));
+        }
         if slot.copier.lag() == Some(0) {
             return Some(Waiting::Records);
+        }
+        if produce_lane.is_some_and(|lane| lane.lane.is_throttled(now)) {
+            return Some(Waiting::Throttled(Side::Target));
         }
         self.rate.wait_until(now).map(|_| Waiting::RateLimit)
     }
