@@ -47,7 +47,8 @@ enum What {
         /// delayed-target-one), and latency, idle, topic, large.
         #[arg(long, value_delimiter = ',')]
         shape: Vec<Bench>,
-        /// Only these tools.
+        /// Only these tools: relay, limit, heliograph, mm2, and verifying, which is heliograph with
+        /// `heliograph.verify.crc=always`.
         #[arg(long, value_delimiter = ',')]
         only: Vec<Tool>,
         /// Leave out the comparison of each copy, record by record.

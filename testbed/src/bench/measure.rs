@@ -63,7 +63,7 @@ impl Row {
 
     /// How close the copy came to what the brokers give, in percent.
     pub(super) fn percent_of_limit(&self) -> Option<f64> {
-        let is_mirror = matches!(self.tool, Tool::Heliograph | Tool::Mm2);
+        let is_mirror = !matches!(self.tool, Tool::Relay | Tool::Limit);
         let limit = self.limit.filter(|_| is_mirror)?;
         Some(100.0 * limit.seconds / self.copying_seconds())
     }
@@ -166,6 +166,10 @@ pub(super) fn mirror_row(
         .set("tasks.max", options.tasks.to_string())
         // The same work for both; MirrorMaker 2 would copy aborted records, too.
         .set("s.consumer.isolation.level", "read_committed");
+    let flow = match tool {
+        Tool::Verifying => flow.set("heliograph.verify.crc", "always"),
+        _ => flow,
+    };
     let flow = shape.point(flow, source, &target)?;
     if shape == Shape::Many {
         // A broker makes a thousand folders in ten seconds: that is no figure of a mirror.

@@ -84,17 +84,23 @@ pub enum Tool {
     Relay,
     Limit,
     Heliograph,
+    /// The same with `heliograph.verify.crc=always`: only where it is asked for.
+    Verifying,
     Mm2,
 }
 
 impl Tool {
-    const ALL: [Self; 4] = [Self::Relay, Self::Limit, Self::Heliograph, Self::Mm2];
+    const ALL: [Self; 5] = [Self::Relay, Self::Limit, Self::Heliograph, Self::Verifying, Self::Mm2];
+
+    /// What is measured if nothing else is asked for.
+    const USUAL: [Self; 4] = [Self::Relay, Self::Limit, Self::Heliograph, Self::Mm2];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Relay => "relay",
             Self::Limit => "limit",
             Self::Heliograph => "heliograph",
+            Self::Verifying => "verifying",
             Self::Mm2 => "mm2",
         }
     }
@@ -103,7 +109,7 @@ impl Tool {
     fn program(self) -> Option<Program> {
         match self {
             Self::Relay | Self::Limit => None,
-            Self::Heliograph => Some(Program::Heliograph),
+            Self::Heliograph | Self::Verifying => Some(Program::Heliograph),
             Self::Mm2 => Some(Program::Mm2(Jvm::Measured { heap_mib: mm2::SCRIPT_HEAP_MIB })),
         }
     }
@@ -128,8 +134,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     } else {
         options.benches.clone()
     };
-    let tools = if options.only.is_empty() { Tool::ALL.to_vec() } else { options.only.clone() };
-    if tools.contains(&Tool::Heliograph) {
+    let tools = if options.only.is_empty() { Tool::USUAL.to_vec() } else { options.only.clone() };
+    if tools.contains(&Tool::Heliograph) || tools.contains(&Tool::Verifying) {
         mirror::heliograph_binary()?;
     }
 
