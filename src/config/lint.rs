@@ -10,7 +10,7 @@ use super::layers::{Layers, Role};
 use super::problems::{Part, Problem};
 use super::properties::Entry;
 use super::read::Reader;
-use crate::model::{ClusterAlias, FlowId};
+use crate::model::{ClusterAlias, FlowId, Side};
 
 /// The one converter that leaves records as they are.
 const BYTE_ARRAY_CONVERTER: &str = "org.apache.kafka.connect.converters.ByteArrayConverter";
@@ -44,12 +44,41 @@ pub(super) fn check(reader: &mut Reader<'_>, layers: &Layers<'_>, names: &Names<
             reader.warn(shadowed, Part::Key, message, None);
         }
         encoding(reader, value.chosen);
+        if layers.top("config.providers").is_none() {
+            unfilled(reader, value.chosen);
+        }
         names.line(reader, value.chosen);
     }
 }
 
+/// A reference in a file without any provider, which is then just text, as in Java.
+fn unfilled(reader: &mut Reader<'_>, entry: &Entry) {
+    let value = entry.value.as_str();
+    let Some((name, _)) = value.split_once("${").and_then(|(_, rest)| rest.split_once(':')) else {
+        return;
+    };
+    if !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric()) {
+        let message =
+            format!("`config.providers` does not stand in the file, so `${{{name}:` is text");
+        let hint = format!(
+            "write `config.providers = {name}` and `config.providers.{name}.class = \
+             org.apache.kafka.common.config.provider.FileConfigProvider` (or another of Kafka's)"
+        );
+        reader.warn(entry, Part::Value, message, Some(hint));
+    }
+}
+
+/// What an editor puts in front of UTF-8, as ISO-8859-1 reads it.
+const BYTE_ORDER_MARK: &str = "\u{ef}\u{bb}\u{bf}";
+
 /// Text that was saved as UTF-8, which Java does not read as such.
 fn encoding(reader: &mut Reader<'_>, entry: &Entry) {
+    if entry.key.as_str().starts_with(BYTE_ORDER_MARK) {
+        let message = "the file begins with a byte order mark, which is part of its first key";
+        let hint = "save the file as ASCII or ISO-8859-1, or as UTF-8 without the mark";
+        reader.error(entry, Part::Key, message, Some(hint.to_owned()));
+        return;
+    }
     let utf8 = |text: &str| {
         let bytes: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(c).ok()).collect();
         !text.is_ascii() && bytes.is_some_and(|bytes| std::str::from_utf8(&bytes).is_ok())
@@ -159,6 +188,11 @@ impl Names<'_> {
             );
             let hint = format!("did you mean `{}.{rest}`?", self.flow_with(alias));
             reader.warn(entry, Part::Key, message, Some(hint));
+        } else if let Some((_, role, name)) = sided_key(rest) {
+            // MM2 puts the side in front of what stands under a cluster, and then it stands there twice.
+            let message = "the side of a cluster is the flow's to say, so this line has no effect";
+            let hint = format!("write `{}`", under_cluster(alias, role, name));
+            reader.warn(entry, Part::Key, message, Some(hint));
         } else if let Some((role, name)) = client_key(rest) {
             client(reader, entry, role, name);
         } else {
@@ -188,10 +222,15 @@ impl Names<'_> {
             let target = self.some_flow().target;
             let message = "MM2 looks for this key under a target only, so it has no effect here";
             reader.warn(entry, Part::Key, message, Some(format!("write `{target}.{key}`")));
-        } else if client_key(key).is_some() {
-            let alias = self.some_flow().source;
+        } else if let Some((role, name)) = client_key(key) {
+            let flow = self.some_flow();
+            let hint = match sided_key(key) {
+                Some((Side::Source, ..)) => under_cluster(&flow.source, role, name),
+                Some((Side::Target, ..)) => under_cluster(&flow.target, role, name),
+                None => format!("{}.{key}", flow.source),
+            };
             let message = "client settings have no effect at the top level";
-            reader.warn(entry, Part::Key, message, Some(format!("write `{alias}.{key}`")));
+            reader.warn(entry, Part::Key, message, Some(format!("write `{hint}`")));
         } else if let Some((alias, rest)) = key.split_once('.')
             && (keys::in_client_key_set(rest)
                 || worker_row(rest).is_some()
@@ -223,6 +262,24 @@ impl Names<'_> {
 
 fn worker_row(name: &str) -> Option<&'static Key> {
     keys::find(Scope::Worker, name).or_else(|| keys::find(Scope::WorkerFromTop, name))
+}
+
+/// A key of a client that says which side of a flow it is for.
+fn sided_key(key: &str) -> Option<(Side, Option<Role>, &str)> {
+    let side = match key.split_once('.')? {
+        ("source", _) => Side::Source,
+        ("target", _) => Side::Target,
+        _ => return None,
+    };
+    client_key(key).map(|(role, name)| (side, role, name))
+}
+
+/// Where a client's key has an effect under a cluster.
+fn under_cluster(alias: &ClusterAlias, role: Option<Role>, name: &str) -> String {
+    match role {
+        Some(role) => format!("{alias}.{}.{name}", role.word()),
+        None => format!("{alias}.{name}"),
+    }
 }
 
 /// Takes the words for a client off a key: `source.consumer.x`, `producer.override.x`,
@@ -420,6 +477,11 @@ mod tests {
             ("offset.flush.interval.ms = 1", "write `b.offset.flush.interval.ms`"),
             ("use.defaults.from = source", "write `a->b.use.defaults.from`"),
             ("consumer.isolation.level = x", "write `a.consumer.isolation.level`"),
+            ("source.consumer.isolation.level = x", "write `a.consumer.isolation.level`"),
+            ("source.cluster.security.protocol = x", "write `a.security.protocol`"),
+            ("target.producer.linger.ms = 5", "write `b.producer.linger.ms`"),
+            ("a.source.consumer.isolation.level = x", "write `a.consumer.isolation.level`"),
+            ("b.target.cluster.security.protocol = x", "write `b.security.protocol`"),
             ("c.bootstrap.servers = x:1", "did you mean a?"),
             ("topics.blacklist = x", "write `topics.exclude`"),
             ("a->b.topics.blacklist = x", "write `a->b.topics.exclude`"),
@@ -479,6 +541,20 @@ mod tests {
     fn text_saved_as_utf8_is_reported_because_java_reads_other_characters() {
         assert!(said_about("a->b.topics = caf\u{e9}")[0].contains("UTF-8"));
         assert!(said_about("a->b.topics = caf\\u00e9").is_empty());
+    }
+
+    #[test]
+    fn a_byte_order_mark_and_references_without_providers_are_told() {
+        let told = said_about("\u{feff}topics = x");
+        assert!(told[0].starts_with("error: the file begins with a byte order mark"), "{told:?}");
+        let reference = "a.sasl.jaas.config = ${file:/etc/login:jaas}";
+        let told = said_about(reference);
+        assert!(told[0].contains("`${file:` is text"), "{told:?}");
+        let with = format!(
+            "{reference}\nconfig.providers = env\nconfig.providers.env.class = \
+             org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+        );
+        assert!(!said_about(&with).iter().any(|one| one.contains("is text")));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::Status::Same;
 use super::{accepted, differs, keys, refused};
 
 const REST: super::Status =
-    accepted("workers share a flow through the target's group coordinator, not over REST");
+    accepted("processes do not share a flow and do not talk to each other: one has all of it");
 const RAW: super::Status = accepted("records are copied as they are, nothing is converted");
 const JMX: super::Status = accepted("there is no JMX here");
 const CHEAP: super::Status = differs("60", "only differences are sent, so comparing is cheap");
