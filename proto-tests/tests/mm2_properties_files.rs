@@ -443,6 +443,33 @@ fn configs_and_acls_are_compared_every_minute_unless_the_file_says_otherwise() {
     assert_eq!(problems.errors.len(), 1);
 }
 
+/// `Scheduler.scheduleRepeating` of MM2 does nothing for an interval below zero.
+#[test]
+fn a_negative_interval_switches_its_round_off_and_is_told() {
+    let names = [
+        "refresh.topics",
+        "refresh.groups",
+        "emit.heartbeats",
+        "emit.checkpoints",
+        "sync.group.offsets",
+        "sync.topic.configs",
+        "sync.topic.acls",
+    ];
+    let lines: String =
+        names.iter().map(|name| format!("{name}.interval.seconds = -1\n")).collect();
+    let on = "a->b.enabled = true\nsync.group.offsets.enabled = true\n";
+    let settings = loaded(&format!("{on}{lines}"));
+    let flow = &settings.flows[0];
+    assert_eq!(flow.refresh_topics_interval, None);
+    let groups = (flow.groups.refresh, flow.groups.checkpoints, flow.groups.offsets);
+    assert_eq!(groups, (None, None, None));
+    assert_eq!((flow.sync_configs_interval, flow.sync_acls_interval), (None, None));
+    assert!(settings.heartbeats.is_empty());
+    let told = settings.warnings.iter().map(ToString::to_string);
+    let told = told.filter(|one| one.contains("switches this off")).count();
+    assert!(told >= names.len(), "{told}: {:?}", settings.warnings);
+}
+
 /// All of it is off, each key stands alone, and MM2's interval holds for all.
 #[test]
 fn acls_beyond_mm2_take_a_key_each() {

@@ -36,6 +36,9 @@ pub(super) fn groups(reader: &mut Reader<'_>, connector: &Map<'_>) -> GroupSetti
     let seconds = (1_u64, u64::from(u32::MAX));
     let every = |reader: &mut Reader<'_>, (enabled, on): (&str, bool), interval: &str, unset| {
         let on = reader.boolean(get(enabled), on);
+        if reader.is_off(get(interval)) {
+            return None;
+        }
         let interval = reader.number(get(interval), seconds, "s").unwrap_or(unset);
         on.then(|| Duration::from_secs(interval))
     };

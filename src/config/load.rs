@@ -194,6 +194,9 @@ impl Loader<'_, '_> {
                     continue;
                 }
                 let interval = connector.get("emit.heartbeats.interval.seconds");
+                if reader.is_off(interval) {
+                    continue;
+                }
                 let seconds = reader.number(interval, (0_u64, u32::MAX.into()), "s");
                 if seconds == Some(0)
                     && let Some(value) = interval
@@ -385,9 +388,11 @@ impl Loader<'_, '_> {
         let get = |key: &str| connector.get(key);
         let config_exclude =
             get("config.properties.exclude").or_else(|| get("config.properties.blacklist"));
-        let refresh = reader.boolean(get("refresh.topics.enabled"), true);
-        let interval =
-            reader.number(get("refresh.topics.interval.seconds"), (1_u64, u32::MAX.into()), "s");
+        let every = get("refresh.topics.interval.seconds");
+        let off = reader.is_off(every);
+        let refresh = reader.boolean(get("refresh.topics.enabled"), true) && !off;
+        let every = every.filter(|_| !off);
+        let interval = reader.number(every, (1_u64, u32::MAX.into()), "s");
         let (configs, configs_every) = sync(reader, &connector, "configs");
         let (acls, acls_every) = sync(reader, &connector, "acls");
         FlowSettings {
@@ -502,8 +507,10 @@ pub(super) fn broker_default(reader: &mut Reader<'_>, value: Option<&Layered<'_>
 fn sync(reader: &mut Reader<'_>, connector: &Map<'_>, what: &str) -> (bool, Duration) {
     let enabled = connector.get(&format!("sync.topic.{what}.enabled"));
     let interval = connector.get(&format!("sync.topic.{what}.interval.seconds"));
+    let off = reader.is_off(interval);
+    let interval = interval.filter(|_| !off);
     let seconds = reader.number(interval, (1_u64, u32::MAX.into()), "s").unwrap_or(SYNC_S);
-    (reader.boolean(enabled, true), Duration::from_secs(seconds))
+    (reader.boolean(enabled, true) && !off, Duration::from_secs(seconds))
 }
 
 /// Where partitions without progress start: at a time of the file, or as the source consumer's

@@ -118,6 +118,19 @@ impl Reader<'_> {
         }
     }
 
+    /// Whether an interval is negative: that switches its round off, as in MM2
+    /// (`Scheduler.scheduleRepeating`). It is said, because another key is there for it.
+    pub(super) fn is_off(&mut self, interval: Option<&Layered<'_>>) -> bool {
+        let Some(entry) = interval.map(|value| value.chosen) else { return false };
+        let off = trimmed(entry).text.parse::<i64>().is_ok_and(|seconds| seconds < 0);
+        if off {
+            let message = "a negative interval switches this off, as in MirrorMaker 2";
+            let hint = "the key with `enabled` for `interval.seconds` says it in a word";
+            self.warn(entry, Part::Value, message, Some(hint.to_owned()));
+        }
+        off
+    }
+
     /// `HOST:PORT`, IPv6 addresses in brackets; nothing for an empty value.
     pub(super) fn listen(&mut self, value: Option<&Layered<'_>>) -> Option<(String, u16)> {
         let entry = value?.chosen;
