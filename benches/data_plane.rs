@@ -2,14 +2,18 @@
 //!
 //! Wall time is for people; where valgrind is at hand, `valgrind --tool=callgrind` on the same
 //! binary with the name of one bench counts instructions, which do not depend on the machine's mood.
+//! Allocations are counted beside it: what is done for each forwarded batch must have none.
 
 use bytes::Bytes;
-use divan::{Bencher, black_box, counter::BytesCount};
+use divan::{AllocProfiler, Bencher, black_box, counter::BytesCount};
 use heliograph::batch::{
     BatchBuilder, Codec, Oversize, RawBatch, Shallow, amend, merge, rebuild, restamp, verify,
 };
 use heliograph::model::{Offset, ProducerIdentity, Sequence, Timestamp, TopicName};
 use heliograph::wire::{PartitionBatch, encode_produce};
+
+#[global_allocator]
+static ALLOCATIONS: AllocProfiler = AllocProfiler::system();
 
 const IDENTITY: ProducerIdentity = ProducerIdentity { id: 7, epoch: 0 };
 

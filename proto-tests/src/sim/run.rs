@@ -43,6 +43,9 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(15);
 /// first attempt is made to its end.
 const FAREWELL: Duration = Duration::from_secs(12);
 
+/// Longer than a mirror of a simulation waits for the answer to a produce request, and asks again.
+const ANSWER_MISSED: Duration = Duration::from_secs(15);
+
 /// How long a run may take in calm weather until everything is copied.
 const SETTLE: Duration = Duration::from_secs(90);
 
@@ -271,6 +274,13 @@ impl Run {
             self.collect();
             if self.evidence.settled() || Instant::now() >= deadline {
                 break;
+            }
+        }
+        // Where records lie whose answer was lost is known only once that is missed, and they are asked for.
+        let deadline = Instant::now() + ANSWER_MISSED;
+        while Instant::now() < deadline && !acknowledged(mirror).await {
+            if !self.pass(mirror, Duration::from_millis(300)).await {
+                return End::Over;
             }
         }
         // The status is renewed every second, and so are positions.
@@ -711,4 +721,10 @@ fn positions(state: &State, ids: &BTreeMap<String, Vec<[u8; 16]>>) -> Vec<Commit
         }
     }
     out
+}
+
+/// Whether the target has acknowledged all that the partitions that go on have to copy.
+async fn acknowledged(mirror: &Mirror) -> bool {
+    let shown = mirror.probe.partitions().await;
+    shown.iter().all(|one| one.state != PartitionState::Copying || one.lag == Some(0))
 }
