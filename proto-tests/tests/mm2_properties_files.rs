@@ -465,9 +465,12 @@ fn a_negative_interval_switches_its_round_off_and_is_told() {
     assert_eq!(groups, (None, None, None));
     assert_eq!((flow.sync_configs_interval, flow.sync_acls_interval), (None, None));
     assert!(settings.heartbeats.is_empty());
-    let told = settings.warnings.iter().map(ToString::to_string);
-    let told = told.filter(|one| one.contains("switches this off")).count();
-    assert!(told >= names.len(), "{told}: {:?}", settings.warnings);
+    let told: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
+    for name in names {
+        let hint = format!("`{name}.enabled = false` says the same");
+        assert_eq!(told.iter().filter(|one| one.contains(&hint)).count(), 1, "{name}: {told:?}");
+    }
+    assert_eq!(told.len(), names.len(), "{told:?}");
 }
 
 /// All of it is off, each key stands alone, and MM2's interval holds for all.

@@ -43,6 +43,12 @@ pub(super) fn check(reader: &mut Reader<'_>, layers: &Layers<'_>, names: &Names<
             let message = format!("line {line} has the same key and wins");
             reader.warn(shadowed, Part::Key, message, None);
         }
+        if value.chosen.key.as_str().starts_with(BYTE_ORDER_MARK) {
+            let message = "the file begins with a byte order mark, which is part of its first key";
+            let hint = "save the file as ASCII or ISO-8859-1, or as UTF-8 without the mark";
+            reader.error(value.chosen, Part::Key, message, Some(hint.to_owned()));
+            continue;
+        }
         encoding(reader, value.chosen);
         if layers.top("config.providers").is_none() {
             unfilled(reader, value.chosen);
@@ -73,12 +79,6 @@ const BYTE_ORDER_MARK: &str = "\u{ef}\u{bb}\u{bf}";
 
 /// Text that was saved as UTF-8, which Java does not read as such.
 fn encoding(reader: &mut Reader<'_>, entry: &Entry) {
-    if entry.key.as_str().starts_with(BYTE_ORDER_MARK) {
-        let message = "the file begins with a byte order mark, which is part of its first key";
-        let hint = "save the file as ASCII or ISO-8859-1, or as UTF-8 without the mark";
-        reader.error(entry, Part::Key, message, Some(hint.to_owned()));
-        return;
-    }
     let utf8 = |text: &str| {
         let bytes: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(c).ok()).collect();
         !text.is_ascii() && bytes.is_some_and(|bytes| std::str::from_utf8(&bytes).is_ok())
@@ -190,7 +190,7 @@ impl Names<'_> {
             reader.warn(entry, Part::Key, message, Some(hint));
         } else if let Some((_, role, name)) = sided_key(rest) {
             // MM2 puts the side in front of what stands under a cluster, and then it stands there twice.
-            let message = "the side of a cluster is the flow's to say, so this line has no effect";
+            let message = "a cluster is no side of a flow by itself, so this line has no effect";
             let hint = format!("write `{}`", under_cluster(alias, role, name));
             reader.warn(entry, Part::Key, message, Some(hint));
         } else if let Some((role, name)) = client_key(rest) {

@@ -125,8 +125,8 @@ impl Reader<'_> {
         let off = trimmed(entry).text.parse::<i64>().is_ok_and(|seconds| seconds < 0);
         if off {
             let message = "a negative interval switches this off, as in MirrorMaker 2";
-            let hint = "the key with `enabled` for `interval.seconds` says it in a word";
-            self.warn(entry, Part::Value, message, Some(hint.to_owned()));
+            let key = entry.key.as_str().replace("interval.seconds", "enabled");
+            self.warn(entry, Part::Value, message, Some(format!("`{key} = false` says the same")));
         }
         off
     }
