@@ -9,22 +9,21 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, mpsc, oneshot};
-use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use super::access::{Access, Leave, LoginError};
+use super::access::{Access, LoginError};
 use super::clock::Clock;
 use super::dial::{DialError, Endpoint, Stream, dial};
+use super::first_words::{self, FirstWords};
 use super::frame_budget::{Admission, FrameBudget};
 use super::inflow::{Half, Inflow, Watermark};
 use super::tls::{TlsError, explain, tls_error};
 use crate::model::Moment;
 use crate::wire::{
-    AuthError, AuthStep, FRAME_BYTES_MAX, Fate, FrameError, Handshake, HandshakeError,
-    HandshakeStep, Malformed, OutFrame, PeerFault, Session, UNTRUSTED_FRAME_BYTES_MAX, Versions,
-    frame_length, message,
+    AuthError, AuthStep, FRAME_BYTES_MAX, Fate, FrameError, HandshakeError, Malformed, OutFrame,
+    PeerFault, Session, Versions, frame_length, message,
 };
 
 /// Requests that may wait to be written on one connection.
@@ -184,15 +183,8 @@ impl Connection {
             }
             (stream, _) => stream,
         };
-        let silent = |_| ConnectError::Silent(patience);
-        let begun = clock.now();
-        let versions = timeout(patience, introduce(&mut stream, &access.client_id))
-            .await
-            .map_err(silent)??;
-        let round_trip = clock.now().since(begun);
-        let renewal = timeout(patience, log_in(&mut stream, access, &versions, leave, clock))
-            .await
-            .map_err(silent)??;
+        let FirstWords { versions, round_trip, renewal } =
+            first_words::exchange(&mut stream, access, leave, clock).await?;
         let versions = Arc::new(versions);
         let (queue, requests) = mpsc::channel(QUEUED_MAX);
         let driver = Driver {
@@ -225,8 +217,8 @@ impl Connection {
         &self.versions
     }
 
-    /// How long the first words took, when nothing else was under way: the way there and back, and
-    /// what the broker needed for an answer that needs no work.
+    /// The way there and back, and what the broker needed for an answer that needs no work, when
+    /// nothing else was under way.
     #[must_use]
     pub fn round_trip(&self) -> Duration {
         self.round_trip
@@ -254,92 +246,6 @@ impl Connection {
         }
         Pending(answer)
     }
-}
-
-/// Exchanges the first words.
-async fn introduce<S>(stream: &mut S, client_id: &str) -> Result<Versions, ConnectError>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let (mut handshake, mut next) = Handshake::new(client_id);
-    loop {
-        // The header of this one answer is the same in every version.
-        let body = first_words(stream, &next, 0).await?;
-        match handshake.on_answer(&body)? {
-            HandshakeStep::Send(frame) => next = frame,
-            HandshakeStep::Ready(versions) => return Ok(versions),
-        }
-    }
-}
-
-/// Logs in, if that is asked for; when to do it again.
-async fn log_in<S>(
-    stream: &mut S,
-    access: &Access,
-    versions: &Versions,
-    leave: Leave,
-    clock: Clock,
-) -> Result<Option<Moment>, ConnectError>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let Some((mut authentication, mut next)) = access.log_in(versions, clock)? else {
-        return Ok(None);
-    };
-    loop {
-        let body = first_words(stream, &next, next.version).await?;
-        match authentication.on_answer(&body) {
-            Ok(AuthStep::Send(frame)) => next = frame,
-            Ok(AuthStep::Done(lifetime)) => {
-                access.admitted();
-                return Ok(Access::renewal(lifetime, clock));
-            }
-            Err(error) => {
-                access.refused(leave, error.to_string(), clock);
-                return Err(error.into());
-            }
-        }
-    }
-}
-
-/// Sends a request of the first words and reads its answer's body.
-async fn first_words<S>(
-    stream: &mut S,
-    frame: &OutFrame,
-    header_of: i16,
-) -> Result<Bytes, ConnectError>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let broken = |error: io::Error| {
-        if let Some(tls) = tls_error(&error) {
-            return TlsError::Handshake(explain(tls, None)).into();
-        }
-        match error.kind() {
-            io::ErrorKind::UnexpectedEof
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::BrokenPipe => ConnectError::ClosedEarly,
-            _ => ConnectError::Broken(error),
-        }
-    };
-    let written = async {
-        stream.write_all(&frame.to_vec()).await?;
-        stream.flush().await
-    };
-    let written = written.await;
-    let mut prefix = [0; 4];
-    // A peer that refuses us says why before it closes, so what it said is read in any case.
-    let read = stream.read_exact(&mut prefix).await;
-    if let Err(error) = read {
-        return Err(broken(match written {
-            Err(cause) if tls_error(&error).is_none() => cause,
-            _ => error,
-        }));
-    }
-    let length = frame_length(prefix, UNTRUSTED_FRAME_BYTES_MAX)?;
-    let mut answer = vec![0; length];
-    stream.read_exact(&mut answer).await.map_err(broken)?;
-    Ok(message::split_header(frame.api, header_of, &Bytes::from(answer))?)
 }
 
 /// The task behind a connection.

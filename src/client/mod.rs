@@ -16,6 +16,7 @@ mod dial;
 pub mod doors;
 mod epochs;
 mod fetch_session;
+mod first_words;
 mod frame_budget;
 mod grant;
 mod groups;
