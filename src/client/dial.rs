@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
 use super::low_water::Mark;
-use super::tls::Ahead;
+use super::tls::Socket;
 
 /// A broker's address as written in the properties file or advertised by the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -77,14 +77,14 @@ pub(super) enum Stream {
     Tcp(TcpStream),
     Memory(DuplexStream),
     /// Boxed: its state is large, and its work hides one step more.
-    Tls(Box<TlsStream<Ahead>>),
+    Tls(Box<TlsStream<Socket>>),
 }
 
 impl Stream {
     /// Where a reader of what TLS gives leaves its wishes.
     pub(super) fn mark(&self) -> Option<Mark> {
         match self {
-            Self::Tls(stream) => Some(stream.get_ref().0.get_ref().mark()),
+            Self::Tls(stream) => Some(stream.get_ref().0.reader().get_ref().mark()),
             Self::Tcp(_) | Self::Memory(_) => None,
         }
     }

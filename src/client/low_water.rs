@@ -1,13 +1,14 @@
 //! How many bytes a socket waits for before it wakes its reader (`SO_RCVLOWAT`).
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
 
 /// What the reader of a layer above wishes of a socket that it does not see.
 ///
@@ -30,13 +31,13 @@ impl Mark {
 /// Bytes that are there and unread count.
 #[derive(Debug)]
 pub(super) struct Marked {
-    stream: TcpStream,
+    stream: OwnedReadHalf,
     mark: Mark,
     set: usize,
 }
 
 impl Marked {
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub(super) fn new(stream: OwnedReadHalf) -> Self {
         Self { stream, mark: Mark::default(), set: 1 }
     }
 
@@ -59,39 +60,9 @@ impl AsyncRead for Marked {
         if self.set != wished {
             self.set = wished;
             // The kernel looks at what has come when the mark changes, so no wake-up is missed.
-            set(&self.stream, wished);
+            set(self.stream.as_ref(), wished);
         }
         Poll::Pending
-    }
-}
-
-impl AsyncWrite for Marked {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 
@@ -137,6 +108,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let ours = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (mut theirs, _) = listener.accept().await.unwrap();
+        let (ours, _writer) = ours.into_split();
         let mut marked = Marked::new(ours);
         let mark = marked.mark();
         let mut buffer = vec![0; 100_000];

@@ -36,6 +36,7 @@ mod retry;
 mod security;
 mod tls;
 mod token;
+mod whole_records;
 
 pub use access::LoginError;
 pub use admin::{

@@ -19,8 +19,9 @@ use rustls::{
     AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore,
     SignatureScheme, SupportedProtocolVersion, version,
 };
-use tokio::io::BufReader;
+use tokio::io::{Join, join};
 use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedWriteHalf;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -30,14 +31,11 @@ use super::clock::Clock;
 use super::keystore::{self, Contents, Purpose, Stamp};
 use super::low_water::Marked;
 use super::security::{Store, TlsSettings, Trust};
+use super::whole_records::WholeRecords;
 use crate::model::ClusterAlias;
 
-/// A socket that is read ahead of the decoder, which takes 4 KiB at a time: a call of the system
-/// for each would be a quarter of a million per GiB.
-pub(super) type Ahead = BufReader<Marked>;
-
-/// Bytes read ahead: a few records of TLS, of 16 KiB each.
-const AHEAD_BYTES: usize = 64 * 1024;
+/// The socket under TLS.
+pub(super) type Socket = Join<WholeRecords<Marked>, OwnedWriteHalf>;
 
 /// Why there is no TLS.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -99,14 +97,15 @@ impl Tls {
         host: &str,
         patience: Duration,
         clock: Clock,
-    ) -> Result<Box<TlsStream<Ahead>>, TlsError> {
+    ) -> Result<Box<TlsStream<Socket>>, TlsError> {
         let name = ServerName::try_from(host.to_owned()).map_err(|_| {
             TlsError::SetUp(format!("{host:?} is no name that a certificate could be for"))
         })?;
         let (config, trusted) = self.config(clock)?;
         let connector = TlsConnector::from(config);
-        let stream = BufReader::with_capacity(AHEAD_BYTES, Marked::new(stream));
-        let stream = timeout(patience, connector.connect(name, stream))
+        let (reader, writer) = stream.into_split();
+        let socket = join(WholeRecords::new(Marked::new(reader)), writer);
+        let stream = timeout(patience, connector.connect(name, socket))
             .await
             .map_err(|_| TlsError::Silent(patience))?
             .map_err(|error| TlsError::Handshake(words(&error, host)))?;
