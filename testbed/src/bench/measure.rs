@@ -122,7 +122,7 @@ pub(super) fn relay_row(data: Data, options: &Options) -> Result<Row> {
 pub(super) fn limit_row(data: Data, source: &Cluster, options: &Options) -> Result<Row> {
     let shape = data.shape;
     let target = warm_target(data)?;
-    target.create_topic(&Topic::new("limit").partitions(shape.partitions()))?;
+    target.create_topic(&shape.topic("limit"))?;
     let ends = Ends {
         source: address(source, shape.source_is_delayed())?,
         target: address(&target, shape.target_is_delayed())?,

@@ -230,18 +230,26 @@ impl Shape {
         Ok(flow)
     }
 
+    /// A topic as the source's is, and as copies are: what it costs a broker to write one depends on its settings.
+    pub(super) fn topic(self, name: &str) -> Topic {
+        let topic = Topic::new(name).partitions(self.partitions());
+        if !self.is_compacted() {
+            return topic;
+        }
+        topic
+            .config("segment.bytes", "2097152")
+            .config("min.cleanable.dirty.ratio", "0.01")
+            .config("max.compaction.lag.ms", "1000")
+    }
+
     /// The source, filled, read once, and what lies on it.
     pub(super) fn source(self, quick: bool) -> Result<(Cluster, Data)> {
         let written = self.records(quick);
         eprintln!("testbed: filling the source with {written} records ({self})");
         let source = self.secured_or("source", self.source_is_delayed())?;
-        let mut topic = Topic::new("bench").partitions(self.partitions());
+        let mut topic = self.topic("bench");
         if self.is_compacted() {
-            topic = topic
-                .config("cleanup.policy", "compact")
-                .config("segment.bytes", "2097152")
-                .config("min.cleanable.dirty.ratio", "0.01")
-                .config("max.compaction.lag.ms", "1000");
+            topic = topic.config("cleanup.policy", "compact");
         }
         source.create_topic(&topic)?;
         let filled = source.fill(&self.fill(written))?;
