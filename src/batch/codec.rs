@@ -148,6 +148,11 @@ fn append_snappy_block(block: &[u8], max: usize, out: &mut Vec<u8>) -> Result<()
     if end > max {
         return Err(CodecError::TooLarge { codec, max });
     }
+    if out.capacity() < end {
+        // By what is there and not by the room that an earlier batch left, or a block that claims
+        // a little more than that would double it.
+        out.reserve_exact(end.max(start.saturating_mul(2)) - start);
+    }
     out.resize(end, 0);
     snap::raw::Decoder::new().decompress(block, &mut out[start..]).map_err(damaged)?;
     Ok(())
@@ -245,6 +250,15 @@ mod tests {
         let zeros = vec![0; 60_000];
         let packed = snap::raw::Encoder::new().compress_vec(&zeros).unwrap();
         assert_eq!(**unpack(Codec::Snappy, &packed, 60_000).unwrap(), zeros);
+    }
+
+    #[test]
+    fn a_snappy_block_that_claims_a_little_more_than_a_kept_buffer_does_not_double_it() {
+        let mut out = Vec::with_capacity(1_000_000);
+        // A length of 1,000,001 in front of bytes that could stand for it and do not.
+        let block = [&[0xc1, 0x84, 0x3d][..], &[0xff; 60_000]].concat();
+        append_snappy_block(&block, UNPACKED_BYTES_MAX, &mut out).unwrap_err();
+        assert_eq!(out.capacity(), 1_000_001);
     }
 
     #[test]
