@@ -8,6 +8,18 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+#[cfg(target_env = "musl")]
+#[expect(unsafe_code, reason = "the crate that we have the allocator from has no other way to it")]
+fn give_back() {
+    // SAFETY: it takes no pointer and gives none, and may be called by any thread at any time; it
+    // frees nothing that is in use.
+    unsafe { libmimalloc_sys::mi_collect(true) }
+}
+
+/// Other allocators are left to themselves.
+#[cfg(not(target_env = "musl"))]
+fn give_back() {}
+
 fn main() -> ExitCode {
-    heliograph::app::main()
+    heliograph::app::main(give_back)
 }

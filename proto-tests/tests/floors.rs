@@ -312,8 +312,9 @@ fn the_scanner_finds_each_kind_of_violation() {
     }
 }
 
-/// Files that may hold `unsafe`, each for one call of the system that no crate has.
-const UNSAFE_IN: &[&str] = &["client/low_water.rs"];
+/// Files that may hold `unsafe`, each for one call that no crate wraps: an option of sockets, and a word to
+/// the allocator.
+const UNSAFE_IN: &[&str] = &["client/low_water.rs", "main.rs"];
 
 /// Files of `sources` with the word `unsafe` in their code.
 fn unsafe_files(sources: &[(PathBuf, String)]) -> Vec<String> {

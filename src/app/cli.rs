@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 
 use super::report::{Exit, Failure};
 use super::{check, run};
+use crate::flow::GiveBack;
 use crate::telemetry::log::{self, Format};
 
 /// Mirrors Apache Kafka clusters: MirrorMaker 2's job, from MirrorMaker 2's own file.
@@ -74,9 +75,10 @@ fn die_of_panics() {
     }));
 }
 
-/// Runs the program with its arguments and gives its exit code.
+/// Runs the program with its arguments and gives its exit code. `give_back` gives memory that the
+/// calling thread does not use back to the system.
 #[must_use]
-pub fn main() -> ExitCode {
+pub fn main(give_back: GiveBack) -> ExitCode {
     die_of_panics();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -92,7 +94,7 @@ pub fn main() -> ExitCode {
     let outcome = log::start(level, cli.log_format)
         .map_err(|error| Failure::usage(format!("--log {level}: {error}")))
         .and_then(|()| match cli.command {
-            Command::Run { file, clusters } => run::run(&file, &clusters),
+            Command::Run { file, clusters } => run::run(&file, &clusters, give_back),
             Command::Check { file, clusters, json } => check::check(&file, &clusters, json),
         });
     match outcome {

@@ -18,26 +18,30 @@ use crate::client::{Clock, Cluster, FrameBudget, Pulse};
 use crate::config::keys::is_password;
 use crate::config::properties::{Document, Entry};
 use crate::config::{self, MirrorSettings, render_warnings};
-use crate::flow::{Claims, Probe, Workers};
+use crate::flow::{Claims, GiveBack, Probe, Workers, tidy};
 use crate::mirror::{FlowEnd, Heartbeats, MirrorFlow, RoundBoard};
 use crate::model::{ClusterAlias, FlowId};
 
 /// How long tasks that only hold connections may take to end.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
-/// Reads the file and runs its flows.
+/// Reads the file and runs its flows. `give_back` gives a thread's free memory back to the system.
 ///
 /// # Errors
 ///
 /// [`Failure`] for a file that cannot be used.
-pub(super) fn run(file: &Path, only_targets: &[String]) -> Result<Exit, Failure> {
+pub(super) fn run(
+    file: &Path,
+    only_targets: &[String],
+    give_back: GiveBack,
+) -> Result<Exit, Failure> {
     let settings = load(file, only_targets)?;
     // The control plane is in no hurry; shards have threads of their own.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::running(format!("no runtime: {error}")))?;
-    let exit = runtime.block_on(run_flows(&settings, Control::of_signals()))?;
+    let exit = runtime.block_on(run_flows(&settings, Control::of_program(give_back)))?;
     // Whatever still runs holds nothing that matters.
     runtime.shutdown_timeout(LAST_WAIT);
     Ok(exit)
@@ -91,7 +95,7 @@ fn open_to_all(file: &Path, bytes: &[u8]) -> Option<String> {
 }
 
 /// How a run is told to end, and where it shows its flows.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Control {
     /// Cancelled, the run drains.
     pub(crate) shutdown: CancellationToken,
@@ -99,11 +103,21 @@ pub(crate) struct Control {
     pub(crate) flows: Arc<OnceLock<Vec<(Probe, RoundBoard)>>>,
     /// Whether signals to the process end it, too.
     signals: bool,
+    /// What the process's allocator needs to be told now and then.
+    give_back: GiveBack,
+}
+
+impl Default for Control {
+    /// In a process that is not ours: its signals and its allocator are its own.
+    fn default() -> Self {
+        let (shutdown, flows) = (CancellationToken::default(), Arc::default());
+        Self { shutdown, flows, signals: false, give_back: || () }
+    }
 }
 
 impl Control {
-    fn of_signals() -> Self {
-        Self { signals: true, ..Self::default() }
+    fn of_program(give_back: GiveBack) -> Self {
+        Self { signals: true, give_back, ..Self::default() }
     }
 }
 
@@ -158,7 +172,7 @@ pub(crate) async fn run_flows(
         .map(|flow| wiring::flow(flow, &settings.process, &claims))
         .collect();
     let shards = wired.iter().map(|flow| flow.flow.shards).max().unwrap_or(0);
-    let workers = Workers::start(shards, &end)
+    let workers = Workers::start(shards, &end, control.give_back)
         .map_err(|error| Failure::running(format!("threads cannot be started: {error}")))?;
 
     let (mut statuses, mut probes) = (Vec::new(), Vec::new());
@@ -199,6 +213,8 @@ pub(crate) async fn run_flows(
         tracker.spawn(beating.run(shutdown.clone()));
     }
     tracker.spawn(meter::draw(statuses));
+    let ended = end.clone();
+    tracker.spawn(async move { ended.run_until_cancelled(tidy(control.give_back)).await });
     if let Some(listener) = page {
         let mut watched = BTreeMap::new();
         for (alias, cluster) in &clusters {

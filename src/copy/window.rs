@@ -193,6 +193,11 @@ impl Window {
         }
     }
 
+    /// Keeps no room for more than is in flight.
+    pub(super) fn rest(&mut self) {
+        self.sent.shrink_to_fit();
+    }
+
     /// Bytes of bodies that lie outside of frames.
     pub(super) fn owned_bytes(&self) -> usize {
         self.sent.iter().filter(|sent| sent.owned).map(|sent| sent.batch.body.len()).sum()

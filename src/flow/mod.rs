@@ -36,4 +36,4 @@ pub use settings::{
 };
 pub use status::{Latencies, PartitionState, PartitionStatus, Probe, SeenGap, Waiting};
 pub use supervisor::{FlowStatus, Pair, Supervisor};
-pub use workers::Workers;
+pub use workers::{GiveBack, Workers, tidy};

@@ -8,11 +8,30 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+/// How often a thread gives memory back.
+const TIDY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Gives memory that the calling thread does not use back to the system.
+///
+/// An allocator keeps what became free, in case it is wanted again, and many look at it again
+/// only when they are asked for more. A mirror that has nothing to copy asks for nothing: what
+/// starting took would stay for good, 3 MB of 18 with 1,000 partitions.
+pub type GiveBack = fn();
+
+/// Calls `give_back` on its own thread, now and then. Never ends.
+pub async fn tidy(give_back: GiveBack) {
+    loop {
+        tokio::time::sleep(TIDY_INTERVAL).await;
+        give_back();
+    }
+}
 
 /// Where the shards of all flows run.
 #[derive(Clone, Debug)]
@@ -28,12 +47,12 @@ impl Workers {
         Self { threads: Arc::from([]) }
     }
 
-    /// Starts `count` threads that live until `end`.
+    /// Starts `count` threads that live until `end`, each calling `give_back` now and then.
     ///
     /// # Errors
     ///
     /// If the system gives no thread or no event queue.
-    pub fn start(count: usize, end: &CancellationToken) -> io::Result<Self> {
+    pub fn start(count: usize, end: &CancellationToken, give_back: GiveBack) -> io::Result<Self> {
         let mut threads = Vec::with_capacity(count);
         for index in 0..count {
             let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -41,7 +60,7 @@ impl Workers {
             let end = end.clone();
             thread::Builder::new()
                 .name(format!("shard-{index}"))
-                .spawn(move || runtime.block_on(end.cancelled()))?;
+                .spawn(move || runtime.block_on(end.run_until_cancelled(tidy(give_back))))?;
         }
         Ok(Self { threads: threads.into() })
     }

@@ -120,6 +120,7 @@ impl Shard {
                 slot.moved = now;
             } else if slot.copier.lag() == Some(0) {
                 slot.moved = now;
+                slot.copier.rest();
             }
             if let Some(unstable) = &mut slot.unstable
                 && !unstable.told
