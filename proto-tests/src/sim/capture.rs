@@ -81,7 +81,7 @@ impl Visit for Fields {
 impl Subscriber for Capture {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         // Where each partition starts is told at DEBUG by the supervisor.
-        let close = self.verbose || metadata.target() == "heliograph::flow::supervisor";
+        let close = self.verbose || metadata.target().starts_with("heliograph::flow::supervisor");
         let most = if close { Level::DEBUG } else { Level::INFO };
         metadata.target().starts_with("heliograph") && *metadata.level() <= most
     }

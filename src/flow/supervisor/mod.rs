@@ -1,63 +1,41 @@
 //! The supervisor: which partitions a flow copies, from where, in which shard; and the end.
 
+mod decide;
+mod tell;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::anchor::Anchor;
 use super::offsets::Offsets;
-use super::progress::{Committer, Loaded, Page, ProgressBook};
+use super::progress::{Committer, Loaded, ProgressBook};
 use super::rate::RateLimit;
-use super::resume::{Decision, Occasion, Planner};
+use super::resume::{Occasion, Planner};
 use super::settings::FlowSettings;
 use super::shard::{Command, Shard};
-use super::slot::Assignment;
-use super::status::{Notice, PartitionState, Probe, Waiting, log_gap};
+use super::status::Probe;
 use super::workers::Workers;
-use crate::batch::SizeLimits;
-use crate::client::{Backoff, Cluster, FrameBudget, LogError};
-use crate::copy::{Doubt, Start, Terms};
-use crate::model::{
-    Gap, Moment, Offset, ProducerIdentity, Side, TopicId, TopicName, TopicPartition,
-};
+use crate::client::{Cluster, FrameBudget, LogError};
+use crate::copy::{Doubt, Start};
+use crate::model::{Moment, Offset, ProducerIdentity, Side, TopicId, TopicName, TopicPartition};
 
 /// Commands that may wait for a shard. It reads them between two events, so a few suffice; a
 /// start with thousands of partitions waits here instead of in memory.
 const COMMANDS_MAX: usize = 64;
 
-/// How long a partition waits that could not be decided about: the first time (leaders of a topic
-/// just made need a moment to know it), and at most.
+/// How long a partition waits the first time that it could not be decided about: leaders of a topic
+/// just made need a moment to know it.
 const LATER_FIRST: Duration = Duration::from_millis(50);
-const LATER_MOST: Duration = Duration::from_secs(1);
 
 /// After what time a partition is tried again whose records the target refused: the remedy is a
 /// setting that a person changes, and a try costs a few requests.
 const STUCK_RETRY: Duration = Duration::from_secs(15);
-
-/// Topics that are told of one by one when they begin together; of more the number is told.
-const BEGUN_TOLD_MAX: usize = 5;
-
-/// How often the progress line is written while something moves.
-const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
-
-/// The topic config that bounds a batch.
-const LIMIT_CONFIG: &str = "max.message.bytes";
-
-/// The topic config that says whose time records have.
-const STAMP_CONFIG: &str = "message.timestamp.type";
-const LOG_APPEND_TIME: &str = "LogAppendTime";
-
-/// Topics described in one request: an answer holds about forty configs of each.
-const DESCRIBED_AT_ONCE: usize = 200;
-
-/// [`LIMIT_CONFIG`] where the target does not tell: no limit of ours, its refusal tells.
-const BATCH_BYTES_UNKNOWN: usize = i32::MAX as usize;
 
 /// A source partition and the target partition it is copied to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -484,297 +462,5 @@ impl Supervisor {
                 }
             }
         }
-    }
-
-    /// Decides about every partition whose time has come, and starts those that can start.
-    async fn decide(&mut self, now: Moment) {
-        let mut due: Vec<(Pair, Occasion)> = Vec::new();
-        for known in self.known.values_mut() {
-            match known.state {
-                Standing::Waiting(at, occasion) if at <= now => {
-                    due.push((known.pair.clone(), occasion));
-                }
-                Standing::Stuck(at) if at <= now => {
-                    // What the target takes may have changed.
-                    (known.batch_bytes_max, known.refused) = (None, None);
-                    due.push((known.pair.clone(), Occasion::First));
-                }
-                Standing::Waiting(..)
-                | Standing::Stuck(_)
-                | Standing::Copying
-                | Standing::Leaving(_)
-                | Standing::Halted => {}
-            }
-        }
-        if due.is_empty() {
-            return;
-        }
-        self.learn_limits(&due).await;
-        if due
-            .iter()
-            .any(|(_, occasion)| matches!(occasion, Occasion::Doubt { new_identity: true, .. }))
-        {
-            match self.target.init_producer_id().await {
-                Ok(identity) => self.planner.identity = identity,
-                Err(error) => {
-                    tracing::warn!(flow = %self.settings.id, %error, "no new producer id");
-                    due.retain(|(_, occasion)| *occasion == Occasion::First);
-                }
-            }
-        }
-        // Those that are decided about for one reason are decided about together.
-        let mut groups: Vec<(Occasion, Vec<Pair>)> = Vec::new();
-        for (pair, occasion) in due {
-            match groups.iter_mut().find(|(of, _)| *of == occasion) {
-                Some((_, pairs)) => pairs.push(pair),
-                None => groups.push((occasion, vec![pair])),
-            }
-        }
-        for (occasion, pairs) in groups {
-            let decisions = self.planner.decide(&pairs, &self.progress, occasion).await;
-            self.carry_out(decisions, occasion).await;
-        }
-    }
-
-    fn limits(&self, pair: &Pair) -> SizeLimits {
-        let told = self.limits.get(&pair.target.topic).copied().unwrap_or(BATCH_BYTES_UNKNOWN);
-        let known = self.known.get(&pair.source);
-        let batch = known.and_then(|known| known.batch_bytes_max).unwrap_or(told).min(told);
-        SizeLimits { batch, record: told, refused: known.and_then(|known| known.refused) }
-    }
-
-    /// Asks for `max.message.bytes` of the target topics. Without the right to ask, the target's
-    /// refusal of a batch tells.
-    async fn learn_limits(&mut self, due: &[(Pair, Occasion)]) {
-        let topics: BTreeSet<TopicName> =
-            due.iter().map(|(pair, _)| pair.target.topic.clone()).collect();
-        let topics: Vec<TopicName> = topics.into_iter().collect();
-        for topics in topics.chunks(DESCRIBED_AT_ONCE) {
-            match self.target.describe_topic_configs(topics).await {
-                Ok(described) => {
-                    for (topic, configs) in described {
-                        let configs = configs.unwrap_or_default();
-                        let value = |name: &str| {
-                            configs.iter().find(|one| one.name == name)?.value.as_deref()
-                        };
-                        if value(STAMP_CONFIG) == Some(LOG_APPEND_TIME)
-                            && self.stamped.insert(topic.clone())
-                        {
-                            tracing::warn!(flow = %self.settings.id, %topic,
-                                "the target stamps records itself (message.timestamp.type is \
-                                 LogAppendTime there): the times of the source are not kept");
-                        }
-                        let limit = value(LIMIT_CONFIG).and_then(|limit| limit.parse().ok());
-                        match limit {
-                            Some(limit) => drop(self.limits.insert(topic, limit)),
-                            None => drop(self.limits.remove(&topic)),
-                        }
-                    }
-                }
-                Err(error) => {
-                    tracing::debug!(flow = %self.settings.id, %error, "target limits not known");
-                }
-            }
-        }
-    }
-
-    async fn carry_out(&mut self, decisions: Vec<(Pair, Decision)>, occasion: Occasion) {
-        let flow = self.settings.id.clone();
-        let now = self.source.clock().now();
-        let (mut anchors, mut reset) = (BTreeMap::new(), BTreeMap::new());
-        let mut starting = Vec::new();
-        let mut renamed: BTreeMap<TopicName, (TopicName, TopicName)> = BTreeMap::new();
-        for (pair, decision) in decisions {
-            let Some(known) = self.known.get_mut(&pair.source) else { continue };
-            match decision {
-                Decision::Start(start, gap, history, _) => {
-                    let anchor =
-                        Anchor { start, source_id: pair.source_id, target_id: pair.target_id };
-                    if let Some(gap) = gap {
-                        log_gap(&flow, &pair.source, gap);
-                    }
-                    if self.progress.is_behind(&pair.source, &anchor) {
-                        reset.insert(pair.source.clone(), start.upstream);
-                    }
-                    if let Some(before) = self.progress.moved.remove(&pair.source) {
-                        let names = (before, pair.target.topic.clone());
-                        renamed.insert(pair.source.topic.clone(), names);
-                    }
-                    let ids = (pair.source_id, pair.target_id);
-                    let page = self.book.open(&pair.source, ids, start, history);
-                    anchors.insert(pair.source.clone(), anchor);
-                    starting.push((pair, start, page, gap));
-                }
-                Decision::Halt(reason) => {
-                    known.state = Standing::Halted;
-                    known.why = Some(reason.to_string());
-                    tracing::error!(%flow, partition = %pair.source, target = %pair.target, %reason,
-                        "partition halted");
-                }
-                Decision::Later(later) => {
-                    known.state = Standing::Waiting(now.after(known.later), occasion);
-                    known.later = (known.later * 2).min(LATER_MOST);
-                    tracing::debug!(%flow, partition = %pair.source, why = later.why,
-                        "not decided yet");
-                    known.why = Some(later.why);
-                    known.denied = later.denied;
-                }
-            }
-        }
-        for (topic, (before, target)) in renamed.iter().take(BEGUN_TOLD_MAX) {
-            tracing::warn!(%flow, %topic, %target, %before,
-                "topic has another name on the target than before: it begins anew there, and its copy \
-                 under the former name stays as it is");
-        }
-        if renamed.len() > BEGUN_TOLD_MAX {
-            tracing::warn!(%flow, topics = renamed.len() - BEGUN_TOLD_MAX,
-                "so have more topics another name on the target than before");
-        }
-        // Before the first batch goes out under an anchor, the anchor is on the target.
-        let mut backoff = Backoff::new(4);
-        while let Err(error) = self.committer.write_now(&anchors, &reset).await {
-            if backoff.failures() == 0 {
-                tracing::warn!(%flow, %error, "positions are not written; copying waits for it");
-            }
-            tokio::time::sleep(backoff.fail()).await;
-        }
-        for source in anchors.keys() {
-            // From here on the anchor says where it stands.
-            self.progress.connect.remove(source);
-        }
-        self.progress.anchors.extend(anchors);
-        let mut begun: BTreeMap<(TopicName, TopicName), usize> = BTreeMap::new();
-        for (pair, start, page, gap) in starting {
-            let known = self.known.get(&pair.source);
-            if known.is_some_and(|known| !matches!(known.state, Standing::Stuck(_))) {
-                let topics = (pair.source.topic.clone(), pair.target.topic.clone());
-                *begun.entry(topics).or_default() += 1;
-            }
-            self.begin(pair, start, (page, gap)).await;
-        }
-        if begun.len() > BEGUN_TOLD_MAX {
-            let partitions: usize = begun.values().sum();
-            tracing::info!(%flow, topics = begun.len(), partitions, "copying");
-            return;
-        }
-        for ((topic, target), partitions) in begun {
-            tracing::info!(%flow, %topic, %target, partitions, "copying");
-        }
-    }
-
-    async fn begin(&mut self, pair: Pair, start: Start, (page, gap): (Page, Option<Gap>)) {
-        let terms = Terms {
-            read_committed: self.settings.read_committed,
-            limits: self.limits(&pair),
-            verify: self.settings.verify,
-            oversize: self.settings.oversize,
-        };
-        // The shard with the fewest partitions; a partition stays in its shard.
-        let mut loads = vec![0_usize; self.shards.len()];
-        for shard in self.known.values().filter_map(|known| known.shard) {
-            loads[shard] += 1;
-        }
-        let lightest = (0..loads.len()).min_by_key(|shard| loads[*shard]).unwrap_or(0);
-        let Some(known) = self.known.get_mut(&pair.source) else { return };
-        let shard = *known.shard.get_or_insert(lightest);
-        known.state = Standing::Copying;
-        known.later = LATER_FIRST;
-        known.why = None;
-        known.denied = None;
-        tracing::debug!(flow = %self.settings.id, partition = %pair.source, target = %pair.target,
-            from = %start.upstream, to = %start.downstream, "copying partition");
-        let Pair { source, target, source_id, target_id } = pair;
-        let assignment =
-            Assignment { source, target, source_id, target_id, start, page, gap, terms };
-        drop(self.shards[shard].send(Command::Begin(Box::new(assignment))).await);
-    }
-
-    /// Says what shards do not know about partitions that are not simply copied.
-    fn post_notices(&self) {
-        let mut notices = BTreeMap::new();
-        for (source, known) in &self.known {
-            let (state, waiting_for, halt) = match known.state {
-                Standing::Copying | Standing::Leaving(_) => continue,
-                Standing::Waiting(_, Occasion::Doubt { .. }) => {
-                    let why = known.why.clone().unwrap_or_default();
-                    let denied = known.denied.map(|side| Waiting::Denied(side, why));
-                    (PartitionState::Doubt, denied, None)
-                }
-                Standing::Waiting(_, Occasion::First) => {
-                    let decision = |why| match known.denied {
-                        Some(side) => Waiting::Denied(side, why),
-                        None => Waiting::Decision(why),
-                    };
-                    let waiting = known.why.clone().map(decision);
-                    (PartitionState::Waiting, waiting, None)
-                }
-                // Its shard says why.
-                Standing::Stuck(_) => continue,
-                Standing::Halted if known.why.is_none() => continue,
-                Standing::Halted => (PartitionState::Halted, None, known.why.clone()),
-            };
-            let target = known.pair.target.clone();
-            notices.insert(source.clone(), Notice { target, state, waiting_for, halt });
-        }
-        self.probe.post(notices);
-    }
-
-    /// Names the transactions that hold back what was committed behind them.
-    async fn tell_unstable(&mut self) {
-        for (partition, stable) in std::mem::take(&mut self.unstable) {
-            let flow = &self.settings.id;
-            let producers = match self.source.open_transactions(&partition).await {
-                Ok(open) => open.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
-                Err(error) => format!("not known: {error}"),
-            };
-            tracing::warn!(%flow, %partition, last_stable_offset = %stable, producers,
-                "last stable offset has not moved for a minute: a transaction hangs, and what \
-                 follows it is not copied before it ends");
-        }
-    }
-
-    async fn summarise(&self) -> FlowStatus {
-        let mut status = FlowStatus { partitions: self.known.len(), ..FlowStatus::default() };
-        for known in self.known.values() {
-            match known.state {
-                Standing::Waiting(..) => status.waiting += 1,
-                Standing::Halted | Standing::Stuck(_) => status.halted += 1,
-                Standing::Copying | Standing::Leaving(_) => {}
-            }
-        }
-        for shard in &self.shards {
-            let (reply, summary) = oneshot::channel();
-            drop(shard.send(Command::Summarise(reply)).await);
-            if let Ok(summary) = summary.await {
-                status.records += summary.records;
-                status.bytes += summary.bytes;
-                status.lag += summary.lag;
-            }
-        }
-        status
-    }
-
-    /// One line every ten seconds while something moves.
-    fn tell(
-        &self,
-        told: (Moment, FlowStatus),
-        (now, status): (Moment, FlowStatus),
-    ) -> (Moment, FlowStatus) {
-        let elapsed = now.since(told.0);
-        if elapsed < PROGRESS_INTERVAL {
-            return told;
-        }
-        let records = status.records.saturating_sub(told.1.records);
-        if records > 0 || status.halted != told.1.halted || status.waiting != told.1.waiting {
-            #[expect(clippy::cast_precision_loss, reason = "rates for people")]
-            let (records_per_s, mb_per_s) = (
-                (records as f64 / elapsed.as_secs_f64()).round(),
-                status.bytes.saturating_sub(told.1.bytes) as f64 / elapsed.as_secs_f64() / 1e6,
-            );
-            tracing::info!(flow = %self.settings.id, partitions = status.partitions, records,
-                records_per_s, mb_per_s = format!("{mb_per_s:.1}"), lag = status.lag,
-                waiting = status.waiting, halted = status.halted, "progress");
-        }
-        (now, status)
     }
 }
