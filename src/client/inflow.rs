@@ -159,39 +159,8 @@ impl<R: AsyncRead + Watermark + Unpin> Inflow<R> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
-
     use super::*;
-
-    /// Gives its pieces one by one, and keeps a socket's promise: no piece below the mark wakes.
-    #[derive(Default)]
-    struct Pieces {
-        pieces: VecDeque<Vec<u8>>,
-        marks: Vec<usize>,
-    }
-
-    impl AsyncRead for Pieces {
-        fn poll_read(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-            into: &mut ReadBuf<'_>,
-        ) -> Poll<io::Result<()>> {
-            let Some(piece) = self.pieces.front_mut() else { return Poll::Ready(Ok(())) };
-            let given = piece.len().min(into.remaining());
-            into.put_slice(&piece[..given]);
-            piece.drain(..given);
-            if piece.is_empty() {
-                self.pieces.pop_front();
-            }
-            Poll::Ready(Ok(()))
-        }
-    }
-
-    impl Watermark for Pieces {
-        fn wake_at(&mut self, bytes: usize) {
-            self.marks.push(bytes);
-        }
-    }
+    use crate::client::pieces::Pieces;
 
     fn frame(length: u32) -> Vec<u8> {
         let body = (0..length).map(|at| u8::try_from(at % 251).unwrap());
@@ -203,8 +172,7 @@ mod tests {
         let lengths = [4, 5, 511, 512, 513, 70_000, 4, 3_000_000, 9];
         let all: Vec<u8> = lengths.into_iter().flat_map(frame).collect();
         for cut in [1, 3, 4, 5, 512, 1000, 65_536, all.len()] {
-            let pieces = all.chunks(cut).map(<[u8]>::to_vec).collect();
-            let mut inflow = Inflow::new(Pieces { pieces, marks: Vec::new() });
+            let mut inflow = Inflow::new(Pieces::of(&all, cut, true));
             for length in lengths {
                 assert_eq!(inflow.prefix().await.unwrap(), length.to_be_bytes());
                 let mut buffer = Vec::new();
@@ -219,8 +187,7 @@ mod tests {
     #[tokio::test]
     async fn nobody_waits_for_more_than_is_missing() {
         let all = frame(3_000_000);
-        let pieces = all.chunks(400_000).map(<[u8]>::to_vec).collect();
-        let mut inflow = Inflow::new(Pieces { pieces, marks: Vec::new() });
+        let mut inflow = Inflow::new(Pieces::of(&all, 400_000, true));
         inflow.prefix().await.unwrap();
         inflow.fill(&mut Vec::with_capacity(3_000_000), 3_000_000).await.unwrap();
         assert_eq!(
@@ -237,8 +204,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_end_inside_a_frame_is_told_apart() {
-        let pieces = [frame(100)[..50].to_vec()].into();
-        let mut inflow = Inflow::new(Pieces { pieces, marks: Vec::new() });
+        let mut inflow = Inflow::new(Pieces::of(&frame(100)[..50], 50, true));
         inflow.prefix().await.unwrap();
         let end = inflow.fill(&mut Vec::new(), 100).await.unwrap_err();
         assert_eq!(end.kind(), io::ErrorKind::ConnectionAborted);

@@ -29,6 +29,8 @@ mod low_water;
 mod metadata;
 mod operations;
 mod pem;
+#[cfg(test)]
+mod pieces;
 mod pkcs8;
 mod principal;
 mod pulse;

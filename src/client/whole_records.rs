@@ -132,37 +132,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for WholeRecords<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
-
     use tokio::io::AsyncReadExt;
 
     use super::*;
-
-    /// Gives its pieces one by one, then has nothing for a while, or has ended.
-    struct Pieces {
-        pieces: VecDeque<Vec<u8>>,
-        ends: bool,
-    }
-
-    impl AsyncRead for Pieces {
-        fn poll_read(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-            into: &mut ReadBuf<'_>,
-        ) -> Poll<io::Result<()>> {
-            let ends = self.ends;
-            let Some(piece) = self.pieces.front_mut() else {
-                return if ends { Poll::Ready(Ok(())) } else { Poll::Pending };
-            };
-            let given = piece.len().min(into.remaining());
-            into.put_slice(&piece[..given]);
-            piece.drain(..given);
-            if piece.is_empty() {
-                self.pieces.pop_front();
-            }
-            Poll::Ready(Ok(()))
-        }
-    }
+    use crate::client::pieces::Pieces;
 
     fn record(body: usize) -> Vec<u8> {
         let [high, low] = u16::try_from(body).unwrap().to_be_bytes();
@@ -171,8 +144,7 @@ mod tests {
     }
 
     fn reader(all: &[u8], cut: usize, ends: bool) -> WholeRecords<Pieces> {
-        let pieces = all.chunks(cut).map(<[u8]>::to_vec).collect();
-        WholeRecords::new(Pieces { pieces, ends })
+        WholeRecords::new(Pieces::of(all, cut, ends))
     }
 
     /// What single reads give, each with `room`, until nothing comes.
