@@ -102,8 +102,9 @@ pub enum HaltReason {
     },
     /// The target's log is shorter than what was acknowledged.
     #[error(
-        "the target's log ends at {found} though {expected} offsets had been acknowledged; its \
-         topic was cut off or made anew"
+        "the target's log ends at {found} though {expected} offsets had been acknowledged: it has lost \
+         what lay behind (an unclean election, a disk). Delete the target topic to have it made and \
+         copied anew from what the source has"
     )]
     TargetCut {
         /// Its end now.

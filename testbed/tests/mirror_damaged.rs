@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use testbed::admin::{At, Topic};
 use testbed::cluster::{Cluster, ClusterSpec};
+use testbed::compare::Comparison;
 use testbed::fill::Fill;
 use testbed::flow::FlowFile;
 use testbed::mirror::{Mirror, eventually};
@@ -120,6 +121,50 @@ fn a_source_that_lost_its_tail_in_an_unclean_election_is_named_with_the_range() 
     source.fill(&Fill::new("other", 50)).unwrap();
     target.await_end_offsets("s.other", 50, COPY_WAIT).unwrap();
     source.restart(1).unwrap();
+}
+
+/// The same on the target: ten records that were acknowledged are gone, and going on would leave a hole.
+#[test]
+fn a_target_that_lost_its_tail_in_an_unclean_election_stops_the_partition_until_its_topic_is_deleted()
+ {
+    let three = ClusterSpec::new(Version::V4_3_1).three_nodes();
+    let (source, mut target) =
+        ClusterSpec::start_both(ClusterSpec::new(Version::V4_3_1), three).unwrap();
+    source.create_topic(&Topic::new("t")).unwrap();
+    let copy = Topic::new("s.t")
+        .assignment(vec![vec![1, 2]])
+        .config("min.insync.replicas", "1")
+        .config("unclean.leader.election.enable", "true");
+    target.create_topic(&copy).unwrap();
+    source.fill(&Fill::new("t", 10)).unwrap();
+    // What it writes about itself is on nodes that live on.
+    let flow = FlowFile::one_way(("s", &source), ("t", &target)).set("replication.factor", "3");
+    let mirror = Mirror::with_events(&flow).unwrap();
+    target.await_end_offsets("s.t", 10, COPY_WAIT).unwrap();
+
+    target.kill9(2).unwrap();
+    eventually("node 2 is out of sync", COPY_WAIT, &mirror, || {
+        Ok(target.describe_topic("s.t")?.is_some_and(|topic| topic.partitions[0].isr == [1]))
+    })
+    .unwrap();
+    source.fill(&Fill::new("t", 10).first(10)).unwrap();
+    target.await_end_offsets("s.t", 20, COPY_WAIT).unwrap();
+    target.kill9(1).unwrap();
+    target.restart(2).unwrap();
+    target.await_leader("s.t", 0, COPY_WAIT, |leader| leader == 2).unwrap();
+    assert_eq!(target.offsets("s.t", At::Latest).unwrap(), [10]);
+
+    source.fill(&Fill::new("t", 3).first(20)).unwrap();
+    let words = ["t-0", "ends at 10", "20 offsets", "Delete the target topic"];
+    let halted = mirror.await_event("partition halted", &words, COPY_WAIT).unwrap();
+    assert_eq!(halted.level(), "ERROR");
+    assert_eq!(target.offsets("s.t", At::Latest).unwrap(), [10], "no hole is made");
+
+    // The way out that it names.
+    target.restart(1).unwrap();
+    target.delete_topic("s.t").unwrap();
+    target.await_end_offsets("s.t", 23, COPY_WAIT).unwrap();
+    Comparison::new(&source, "t", &target, "s.t").must_be_copied_by(&mirror).unwrap();
 }
 
 /// As above, but the new log has grown past the mirror's position: the offset itself looks fine.
