@@ -161,6 +161,9 @@
 //! * A partition that waits for its target lets go of its frames, or a few of them would hold the
 //!   whole budget ([`copy::Copier::release`]).
 
+// They end the process where what they print cannot be written; `telemetry::log::tell` does not.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 pub mod app;
 pub mod batch;
 pub mod client;

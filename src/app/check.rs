@@ -1,6 +1,7 @@
 //! `heliograph check`: what `run` would do with a file, found out without changing anything.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -37,10 +38,14 @@ pub(super) fn check(file: &Path, only_targets: &[String], as_json: bool) -> Resu
         .block_on(async { tokio::time::timeout(DEADLINE, check_flows(&settings)).await })
         .map_err(|_| Failure::running(format!("not done within {DEADLINE:?}")))?;
     runtime.shutdown_background();
-    if as_json {
-        println!("{}", check_page::json(&checked));
-    } else {
-        print!("{}", check_page::text(&checked));
+    let page = if as_json { check_page::json(&checked) + "\n" } else { check_page::text(&checked) };
+    let mut out = io::stdout().lock();
+    match out.write_all(page.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            return Err(Failure::running(format!("what was found cannot be written: {error}")));
+        }
+        // A reader that has gone has read enough.
+        Ok(()) | Err(_) => {}
     }
     Ok(if checked.is_well() { Exit::Done } else { Exit::Unfit })
 }

@@ -100,7 +100,7 @@ pub fn main(give_back: GiveBack) -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            eprintln!("{failure}");
+            log::tell(&failure);
             failure.exit.into()
         }
     }

@@ -10,6 +10,8 @@ use super::report::Exit;
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// A terminal that was closed; to Java the same as the others.
+    hangup: Signal,
 }
 
 impl Signals {
@@ -22,6 +24,7 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
         })
     }
 
@@ -29,6 +32,7 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
+            _ = self.hangup.recv() => "SIGHUP",
         }
     }
 

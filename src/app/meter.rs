@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use crate::flow::FlowStatus;
 use crate::model::FlowId;
+use crate::telemetry::log;
 
 /// How often the bars are drawn; the log's own progress line comes as often.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -25,7 +26,7 @@ pub(super) async fn draw(flows: Vec<(FlowId, watch::Receiver<FlowStatus>)>) {
         for ((flow, status), before) in flows.iter().zip(&mut before) {
             let now = *status.borrow();
             if now.records != before.records {
-                eprintln!("{}", line(flow, *before, now, INTERVAL));
+                log::tell(line(flow, *before, now, INTERVAL));
             }
             *before = now;
         }

@@ -21,6 +21,7 @@ use crate::config::{self, MirrorSettings, render_warnings};
 use crate::flow::{Claims, GiveBack, Probe, Workers, tidy};
 use crate::mirror::{FlowEnd, Heartbeats, MirrorFlow, RoundBoard};
 use crate::model::{ClusterAlias, FlowId};
+use crate::telemetry::log;
 
 /// How long tasks that only hold connections may take to end.
 const LAST_WAIT: Duration = Duration::from_secs(1);
@@ -58,10 +59,10 @@ pub(super) fn load(file: &Path, only_targets: &[String]) -> Result<MirrorSetting
         .map_err(|error| Failure::usage(format!("{shown} cannot be read: {error}")))?;
     let settings = config::load(&shown, &bytes, only_targets).map_err(Failure::laid_out)?;
     if !settings.warnings.is_empty() {
-        eprintln!("{}", render_warnings(&shown, &settings.warnings).trim_end());
+        log::tell(render_warnings(&shown, &settings.warnings).trim_end());
     }
     if let Some(warning) = open_to_all(file, &bytes) {
-        eprintln!("{warning}");
+        log::tell(warning);
     }
     let unreadable = settings.clusters.iter().flat_map(|(alias, cluster)| {
         let files = cluster.security.unreadable_files().into_iter();
