@@ -405,12 +405,12 @@ impl GroupRounds {
         for ((group, source, topic, committed), found) in wanted.into_iter().zip(translated) {
             let downstream = match found {
                 Translated::Exact(downstream) => Some(downstream),
-                Translated::Unknown => self.by_sync(&source, committed.offset),
+                Translated::Unknown => self.by_sync(&source, committed.offset).await?,
             };
             let Some(downstream) = downstream else {
                 let why = match self.offsets.copied(&source) {
                     None => "is not copied yet",
-                    Some(_) => "was copied before any offset is known of",
+                    Some(_) => "was copied before any offset is known of in this copy",
                 };
                 self.unplaced.push(format!("{group}: {source} at {} {why}", committed.offset));
                 continue;
@@ -501,17 +501,31 @@ impl GroupRounds {
         Ok(())
     }
 
-    /// MM2's translation, which must not reach into what the map knows; nothing for topics that a
-    /// rule names, of which there are no syncs.
-    fn by_sync(&self, source: &TopicPartition, upstream: Offset) -> Option<Offset> {
+    /// MM2's translation; nothing for topics that a rule names, of which there are no syncs.
+    ///
+    /// Nothing either if it leads beyond what lies before the first record that the map knows. A
+    /// sync does not say under which name its copy stood: the topic had another one for a while,
+    /// and was copied behind other records there. A group would be sent past what it has not read.
+    async fn by_sync(
+        &self,
+        source: &TopicPartition,
+        upstream: Offset,
+    ) -> Result<Option<Offset>, RoundError> {
         if self.rules.topics.names.is_by_rule(source.topic.as_str()) {
-            return None;
+            return Ok(None);
         }
-        let copied = self.offsets.copied(source)?;
-        match self.store.as_ref()?.translate(source, upstream) {
-            BySync::At(downstream) => Some(downstream.min(copied.downstream)),
-            BySync::TooOld | BySync::Nothing => None,
+        let (Some(copied), Some(store)) = (self.offsets.copied(source), &self.store) else {
+            return Ok(None);
+        };
+        let BySync::At(downstream) = store.translate(source, upstream) else { return Ok(None) };
+        let mut known_from = copied.downstream;
+        if let Some(first) = self.offsets.begins(source) {
+            let found = self.offsets.translate(&[(source.clone(), first)]).await?;
+            if let [Translated::Exact(first)] = found[..] {
+                known_from = first;
+            }
         }
+        Ok((downstream <= known_from).then_some(downstream))
     }
 
     /// Writes the checkpoints that are due.
