@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, also in its helpers")]
 
+use std::fs::File;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +12,8 @@ use testbed::cluster::Cluster;
 use testbed::compare::Comparison;
 use testbed::fill::{Codec, Fill};
 use testbed::flow::FlowFile;
-use testbed::mirror::Mirror;
+use testbed::mirror::{Mirror, heliograph_binary};
+use testbed::scratch::Scratch;
 
 const COPY_WAIT: Duration = Duration::from_secs(120);
 
@@ -97,4 +100,39 @@ fn a_second_term_ends_it_at_once() {
 
     assert_ne!(exit.code, Some(0), "{}", mirror.last_words());
     filling.stop().unwrap();
+}
+
+/// A disk that is full, and a reader that has gone: neither is a reason to copy no more. SIGHUP ends it in order.
+#[test]
+fn a_log_that_cannot_be_written_ends_nothing() {
+    let (source, target) = Cluster::pair().unwrap();
+    source.create_topic(&Topic::new("t")).unwrap();
+    let scratch = Scratch::new("no-log").unwrap();
+    let flow = FlowFile::one_way(("s", &source), ("t", &target));
+    let file = flow.write(scratch.path(), "mm2.properties").unwrap();
+    let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
+    let mut copied = 0;
+    for gone in [false, true] {
+        let mut command = Command::new(heliograph_binary().unwrap());
+        command.args(["--log", "debug", "run"]).arg(&file);
+        command.stdout(full()).stderr(if gone { Stdio::piped() } else { full() });
+        let mut mirror = command.spawn().unwrap();
+        // Nobody reads what it says from here on.
+        drop(mirror.stderr.take());
+        source.fill(&Fill::new("t", 100).first(copied)).unwrap();
+        copied += 100;
+        target.await_end_offsets("s.t", copied, COPY_WAIT).unwrap();
+        assert_eq!(mirror.try_wait().unwrap(), None, "gone: {gone}");
+        let hangup = ["-HUP", &mirror.id().to_string()];
+        assert!(Command::new("kill").args(hangup).status().unwrap().success());
+        assert_eq!(mirror.wait().unwrap().code(), Some(0), "drained; gone: {gone}");
+    }
+    let check = |stdout: Stdio| {
+        let mut command = Command::new(heliograph_binary().unwrap());
+        command.arg("check").arg(&file).stdout(stdout).output().unwrap()
+    };
+    let said = check(full());
+    let words = String::from_utf8(said.stderr).unwrap();
+    assert_eq!(said.status.code(), Some(1), "{words}");
+    assert!(words.contains("cannot be written") && !words.contains("panicked"), "{words}");
 }
