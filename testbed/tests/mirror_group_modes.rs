@@ -335,3 +335,46 @@ fn checkpoints_that_may_not_be_read_are_named_and_hold_up_nothing() {
     let log = mirror.log_text();
     assert!(log.contains("--operation Read --topic 's.checkpoints.internal'"), "{log}");
 }
+
+/// A topic had another name for a while, and its copy lay behind 5,000 other records there: what offset syncs say about
+/// that copy is nothing that a group may be sent by in this one.
+#[test]
+fn no_group_is_sent_by_the_offset_syncs_of_a_copy_under_another_name() {
+    let (source, target) = Cluster::pair().unwrap();
+    for cluster in [&source, &target] {
+        cluster.create_topic(&Topic::new("g")).unwrap();
+    }
+    source.fill(&Fill::new("g", 600)).unwrap();
+    target.fill(&Fill::new("g", 5_000).seed(9)).unwrap();
+    let named = FlowFile::one_way(("s", &source), ("t", &target))
+        .topics("g")
+        .short_intervals()
+        .set("sync.group.offsets.enabled", "true");
+    let kept = named
+        .clone()
+        .set(
+            "replication.policy.class",
+            "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+        )
+        .set("existing.records.policy", "append");
+    for (flow, copy, end) in [(&named, "s.g", 600), (&kept, "g", 5_600)] {
+        let mut mirror = Mirror::heliograph(flow).unwrap();
+        target.await_end_offsets(copy, end, WAIT).unwrap();
+        // Positions and offset syncs of what it copied.
+        thread::sleep(ROUNDS);
+        mirror.terminate(WAIT).unwrap();
+    }
+
+    source.commit_offsets("early", &[at("g", 100)]).unwrap();
+    source.commit_offsets("later", &[at("g", 650)]).unwrap();
+    let mirror = Mirror::heliograph(&named).unwrap();
+    source.fill(&Fill::new("g", 100).first(600)).unwrap();
+    target.await_end_offsets("s.g", 700, WAIT).unwrap();
+    eventually("the later group", WAIT, &mirror, || {
+        Ok(committed(&target, "later", "s.g") == Some(650))
+    })
+    .unwrap();
+    thread::sleep(ROUNDS);
+    let early = committed(&target, "early", "s.g");
+    assert!(early.is_none_or(|offset| offset <= 100), "{early:?} of 700");
+}
