@@ -54,8 +54,8 @@ pub(super) struct Half {
     mark: Option<Mark>,
 }
 
-/// Bytes that may lie in the decoder of TLS when nothing more can be had from it: less than one
-/// record, which holds 16 KiB at most (RFC 8446, 5.1).
+/// Bytes that may lie in front of the decoder of TLS and in it when nothing more can be had from
+/// it: less than one record, which holds 16 KiB at most (RFC 8446, 5.1).
 const UNDECODED_MAX: usize = 16 * 1024;
 
 impl Half {
