@@ -223,7 +223,8 @@ fn more(out: &mut String, indent: &str, count: usize, shown: usize, what: &str) 
 
 fn topics(out: &mut String, inspection: &Inspection) {
     let (copied, left_out) = (inspection.copied.len(), &inspection.left_out);
-    let _ = write!(out, "  {copied} topics are mirrored, {} left out", left_out.len());
+    let topics = if copied == 1 { "topic is" } else { "topics are" };
+    let _ = write!(out, "  {copied} {topics} mirrored, {} left out", left_out.len());
     let mut rules: BTreeMap<&str, Vec<&TopicName>> = BTreeMap::new();
     for (topic, rule) in left_out {
         rules.entry(rule).or_default().push(topic);

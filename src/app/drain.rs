@@ -1,11 +1,18 @@
 //! Signals: the first drains, the second ends.
 
+use std::time::Duration;
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::report::Exit;
 
-/// SIGTERM and SIGINT.
+/// Signals that come so soon after the first are the same wish: `timeout` sends one to the program
+/// and one to its group, a terminal that closes one by the shell and one by the system. A person
+/// who presses Ctrl-C twice takes longer.
+const SAME_WISH: Duration = Duration::from_millis(100);
+
+/// SIGTERM, SIGINT and SIGHUP.
 #[derive(Debug)]
 pub(super) struct Signals {
     terminate: Signal,
@@ -41,6 +48,13 @@ impl Signals {
         let signal = self.next().await;
         tracing::info!(signal, "ending: seeing through what is in flight (again to end at once)");
         shutdown.cancel();
+        let same = async {
+            loop {
+                self.next().await;
+            }
+        };
+        // Ends by the timeout only.
+        let _over = tokio::time::timeout(SAME_WISH, same).await;
         let signal = self.next().await;
         tracing::error!(
             signal,

@@ -102,7 +102,8 @@ fn a_second_term_ends_it_at_once() {
     filling.stop().unwrap();
 }
 
-/// A disk that is full, and a reader that has gone: neither is a reason to copy no more. SIGHUP ends it in order.
+/// A disk that is full, and a reader that has gone: neither is a reason to copy no more. SIGHUP ends it in order, also
+/// with SIGTERM right behind it, as from a terminal that closes.
 #[test]
 fn a_log_that_cannot_be_written_ends_nothing() {
     let (source, target) = Cluster::pair().unwrap();
@@ -123,8 +124,8 @@ fn a_log_that_cannot_be_written_ends_nothing() {
         copied += 100;
         target.await_end_offsets("s.t", copied, COPY_WAIT).unwrap();
         assert_eq!(mirror.try_wait().unwrap(), None, "gone: {gone}");
-        let hangup = ["-HUP", &mirror.id().to_string()];
-        assert!(Command::new("kill").args(hangup).status().unwrap().success());
+        let both = format!("kill -HUP {0}; kill -TERM {0}", mirror.id());
+        assert!(Command::new("sh").args(["-c", &both]).status().unwrap().success());
         assert_eq!(mirror.wait().unwrap().code(), Some(0), "drained; gone: {gone}");
     }
     let check = |stdout: Stdio| {
